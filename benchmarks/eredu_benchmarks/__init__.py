@@ -1,0 +1,1 @@
+"""Benchmarks: against the reference setting (lookahead off, speculation off) and against peers."""

@@ -1,0 +1,1 @@
+"""eredu: lossless multi-token prediction for MLX."""

@@ -1,0 +1,1 @@
+"""The executable specification of lossless multi-token prediction: rules in prose and the one machine they name."""
