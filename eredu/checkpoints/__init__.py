@@ -1,0 +1,1 @@
+"""Inspection of checkpoints without loading weights, and whether an assistant fits a target."""

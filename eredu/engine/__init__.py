@@ -1,0 +1,1 @@
+"""Loading, executors, and the MLX backend that lends them to the scheduler."""

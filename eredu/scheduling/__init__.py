@@ -1,0 +1,1 @@
+"""The one scheduling path: request life cycles, resolution, lookahead and fair turns. Portable."""

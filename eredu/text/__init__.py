@@ -1,0 +1,1 @@
+"""Tokenizers, fingerprints, streaming text and stops. Portable."""

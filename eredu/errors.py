@@ -1,0 +1,51 @@
+"""The one exception tree. Every message says what was given, what was expected and what to do."""
+
+from __future__ import annotations
+
+
+class EreduError(Exception):
+    """Root of everything that eredu raises on purpose; the command line turns it into exit status 2."""
+
+
+class OptionError(EreduError, ValueError):
+    """An option is out of range, or a combination of options is not supported."""
+
+
+class CheckpointError(EreduError):
+    """A checkpoint is missing, truncated, malformed, or refuses the use that was asked of it."""
+
+
+class TokenizerError(EreduError):
+    """A tokenizer cannot be read, or two tokenizers that must be one differ."""
+
+
+class CapabilityError(EreduError):
+    """A loaded model lacks a capability (an exact rollback, a head, a drafter) that the request needs."""
+
+
+class AcceptanceError(EreduError):
+    """Numbers that no correct engine produces met the acceptance rule: NaN, q(x) <= 0, an empty residual."""
+
+
+class ConstraintError(EreduError):
+    """A grammar constraint left no token, or was advanced by a token it forbids."""
+
+
+class PhaseError(EreduError):
+    """A request was asked to take an edge that its life cycle does not have."""
+
+    def __init__(self, request: int, source: str, target: str) -> None:
+        super().__init__(
+            f"request {request} may not go from phase '{source}' to phase '{target}': the life cycle has no such edge"
+        )
+        self.request = request
+        self.source = source
+        self.target = target
+
+
+class SchedulerStalledError(EreduError):
+    """Live requests remain, and none of them has an enabled action."""
+
+
+class StatisticsError(EreduError):
+    """The counters of a request contradict each other, so the books of the engine are wrong."""
