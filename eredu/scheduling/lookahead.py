@@ -1,0 +1,110 @@
+"""Lookahead branches: when one is drafted, what becomes of it, and when a request stops drafting them.
+
+Every decision here reads resolved outcomes and planned lengths. None reads a clock, and none reads a proposal that
+may be drawn again at the same address.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from eredu.backend import ExecutorTraits
+from eredu.scheduling.clipping import clip_depth
+from eredu.statistics import BranchOutcome
+
+
+def planned_length(
+    depth: int, limit: int, requested: int, traits: ExecutorTraits, committed: int, remaining: int
+) -> int:
+    """Tokens that the branch of a round plans for; 0 where none is worth drafting.
+
+    Args:
+        depth: Proposals of the round.
+        limit: `GenerationOptions.branch_length` of the request.
+        requested: K of the request.
+        traits: Limits of the executor.
+        committed: Tokens of prompt and output so far.
+        remaining: Output tokens left in the budget.
+
+    The plan supposes the only outcome in which the branch can live: all accepted, bonus not terminal. A branch of one
+    token would only guess the bonus, so it is not drafted.
+    """
+    after = remaining - depth - 1
+    if depth == 0 or after < 1 or not traits.exact_promotion:
+        return 0
+    next_depth = clip_depth(requested, traits, committed + depth + 1, after).count
+    length = min(limit, 1 + next_depth)
+    return length if length >= 2 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class BranchResolution:
+    """What became of a branch.
+
+    Attributes:
+        outcome: Promoted, dropped, or none where the round had no branch.
+        drafted: Tokens of the branch.
+        reused: Tokens that start the next block.
+        compared: Whether its guess met a bonus.
+    """
+
+    outcome: BranchOutcome = BranchOutcome.NONE
+    drafted: int = 0
+    reused: int = 0
+    compared: bool = False
+
+    @property
+    def consumed(self) -> int:
+        """1 if the guess became the bonus."""
+        return int(self.outcome is BranchOutcome.PROMOTED)
+
+
+def resolve_branch(drafted: int, next_depth: int, guess: int, bonus: int | None) -> BranchResolution:
+    """Decide over a branch of `drafted` tokens.
+
+    Args:
+        drafted: Tokens of the branch, at least 1.
+        next_depth: Proposals that the next round may carry.
+        guess: The branch's first token.
+        bonus: The bonus of the parent; None unless all its proposals were accepted and nothing was terminal.
+    """
+    if bonus is None:
+        return BranchResolution(BranchOutcome.DROPPED, drafted)
+    if guess != bonus:
+        return BranchResolution(BranchOutcome.DROPPED, drafted, compared=True)
+    return BranchResolution(BranchOutcome.PROMOTED, drafted, min(drafted - 1, next_depth), compared=True)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveLookahead:
+    """Sticky switch of one request's lookahead, decided at the end of each window of resolved branches.
+
+    Attributes:
+        window: Branches between two decisions; None never decides.
+        enabled: Whether branches are drafted.
+        resolved: Branches resolved in the current window.
+        reused: Tokens reused in it.
+        discarded: Tokens that its branches had planned for and did not get used.
+    """
+
+    window: int | None
+    enabled: bool = True
+    resolved: int = 0
+    reused: int = 0
+    discarded: int = 0
+
+    def observe(self, planned: int, branch: BranchResolution) -> AdaptiveLookahead:
+        """State after one resolved branch that had planned for `planned` tokens."""
+        if self.window is None:
+            return self
+        used = branch.consumed + branch.reused
+        after = replace(
+            self,
+            resolved=self.resolved + 1,
+            reused=self.reused + branch.reused,
+            discarded=self.discarded + planned - used,
+        )
+        if after.resolved < self.window:
+            return after
+        pays = after.reused > 0 and after.discarded <= after.reused
+        return AdaptiveLookahead(self.window, enabled=self.enabled and pays)

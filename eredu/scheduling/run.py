@@ -1,0 +1,31 @@
+"""One call: open the requests, run them to their ends, leave nothing running."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from eredu.backend import GenerationRequest, SpeculativeExecutor
+from eredu.events import EventSink
+from eredu.options import MtpSchedulerOptions
+from eredu.scheduling.scheduler import SpeculativeScheduler
+from eredu.scheduling.trace import TraceSink
+
+
+def run_requests(
+    executor: SpeculativeExecutor[Any, Any, Any],
+    requests: Iterable[GenerationRequest],
+    *,
+    options: MtpSchedulerOptions | None = None,
+    sink: EventSink | None = None,
+    trace: TraceSink | None = None,
+) -> SpeculativeScheduler[Any, Any, Any]:
+    """Run requests to their ends on an executor and return the scheduler that did, for its results."""
+    scheduler = SpeculativeScheduler[Any, Any, Any](executor, options=options, sink=sink, trace=trace)
+    try:
+        for request in requests:
+            scheduler.add(request)
+        scheduler.run()
+    finally:
+        scheduler.close()
+    return scheduler

@@ -1,0 +1,127 @@
+"""Where an output ends: the walk over a round's tokens, in the one order that every path uses.
+
+After each token: stop sequence (of ids, then of text), grammar complete, end-of-sequence id, token budget. The first
+that holds ends the output there, names the reason, and hides everything behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol, Self
+
+from eredu.constraint import Constraint
+
+
+class FinishReason(StrEnum):
+    """Why an output ended."""
+
+    STOP = "stop"
+    GRAMMAR = "grammar"
+    EOS = "eos"
+    LENGTH = "length"
+    CONTEXT = "context"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class OutputText(Protocol):
+    """Visible text of an output as an immutable value: streaming, append-only, cut at a stop string."""
+
+    def advance(self, token: int) -> tuple[Self, bool]:
+        """State after `token`, and whether a stop string was completed by it."""
+        ...
+
+    def take(self) -> tuple[Self, str]:
+        """The text that became certain since the last take."""
+        ...
+
+    def finish(self) -> tuple[Self, str]:
+        """The text held back so far, at the end of the output; empty after a stop string."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StopSequences:
+    """Matches stop sequences of token ids against the end of the output.
+
+    Attributes:
+        sequences: The sequences, each at least one id long.
+        tail: The last ids of the output, as many as the longest sequence needs.
+    """
+
+    sequences: tuple[tuple[int, ...], ...] = ()
+    tail: tuple[int, ...] = ()
+
+    def advance(self, token: int) -> tuple[StopSequences, bool]:
+        """State after `token`, and whether one of the sequences ends there."""
+        if not self.sequences:
+            return self, False
+        tail = (*self.tail, token)[-max(map(len, self.sequences)) :]
+        return replace(self, tail=tail), any(tail[-len(stop) :] == stop for stop in self.sequences)
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalWatch:
+    """Everything that can end one output, before its next token.
+
+    Attributes:
+        remaining: Tokens left in the budget.
+        budget_reason: `LENGTH` where `max_tokens` sets the budget, `CONTEXT` where the target's context does.
+        eos_ids: Ids that end the output.
+        stops: Stop sequences of ids.
+        text: Visible text with its stop strings, or None.
+        constraint: The grammar, or None.
+    """
+
+    remaining: int
+    budget_reason: FinishReason
+    eos_ids: frozenset[int]
+    stops: StopSequences = StopSequences()
+    text: OutputText | None = None
+    constraint: Constraint | None = None
+
+    def advance(self, token: int) -> tuple[TerminalWatch, FinishReason | None]:
+        """State after one token, and the reason to end there."""
+        stops, stopped = self.stops.advance(token)
+        text, cut = self.text, False
+        if text is not None:
+            text, cut = text.advance(token)
+        constraint = None if self.constraint is None else self.constraint.advance(token)
+        after = replace(self, remaining=self.remaining - 1, stops=stops, text=text, constraint=constraint)
+        if stopped or cut:
+            return after, FinishReason.STOP
+        if constraint is not None and constraint.complete:
+            return after, FinishReason.GRAMMAR
+        if token in self.eos_ids:
+            return after, FinishReason.EOS
+        return after, self.budget_reason if after.remaining == 0 else None
+
+    def take_text(self, *, ended: bool) -> tuple[TerminalWatch, str]:
+        """State and the text that became certain; with `ended`, also what was held back."""
+        if self.text is None:
+            return self, ""
+        text, visible = self.text.take()
+        if ended:
+            text, rest = text.finish()
+            visible += rest
+        return replace(self, text=text), visible
+
+    def walk(self, tokens: Sequence[int]) -> Walk:
+        """Walk a round's tokens up to the first terminal one."""
+        watch = self
+        for count, token in enumerate(tokens, start=1):
+            watch, finish = watch.advance(token)
+            if finish is not None:
+                return Walk(tuple(tokens[:count]), watch, finish)
+        return Walk(tuple(tokens), watch, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A round's emitted tokens, the state behind them, and why the output ends there, if it does."""
+
+    emitted: tuple[int, ...]
+    watch: TerminalWatch
+    finish: FinishReason | None
