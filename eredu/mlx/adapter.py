@@ -1,0 +1,93 @@
+"""The only module that imports mlx-lm. Its surface is small, typed here, and pinned by a contract test.
+
+mlx-lm changes signatures between releases, so whatever eredu uses of it passes through these functions; the names in
+`SIGNATURES` are what the contract test compares with the installed release.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_map
+from mlx_lm.models import llama
+from mlx_lm.models.cache import KVCache, make_prompt_cache
+from mlx_lm.utils import dequantize_model, load_model
+
+from eredu.errors import CheckpointError
+
+SIGNATURES: dict[str, tuple[str, ...]] = {
+    "mlx_lm.utils.load_model": (
+        "model_path",
+        "lazy",
+        "strict",
+        "model_config",
+        "get_model_classes",
+        "trust_remote_code",
+    ),
+    "mlx_lm.utils.dequantize_model": ("model",),
+    "mlx_lm.models.cache.make_prompt_cache": ("model", "max_kv_size"),
+    "mlx_lm.models.cache.KVCache.update_and_fetch": ("self", "keys", "values"),
+    "mlx_lm.models.cache.KVCache.trim": ("self", "n"),
+    "mlx_lm.models.cache.KVCache.is_trimmable": ("self",),
+    "mlx_lm.models.base.create_attention_mask": ("h", "cache", "window_size", "return_array"),
+    "mlx_lm.models.base.create_causal_mask": ("N", "offset", "window_size", "right_padding", "left_padding"),
+    "mlx_lm.models.llama.Model.__call__": ("self", "inputs", "cache", "input_embeddings"),
+    "mlx_lm.generate.generate_step": ("prompt", "model"),
+    "mlx_lm.generate.speculative_generate_step": ("prompt", "model", "draft_model", "stream"),
+}
+"""Parameter names, in order, that eredu relies on. The last two are used by benchmarks; a prefix is pinned there."""
+
+AppendCache = KVCache
+"""mlx-lm's plain key-value cache, which eredu's cache extends."""
+
+
+class LanguageModel(Protocol):
+    """A decoder that mlx-lm built: token ids (1, n) and caches to logits (1, n, vocabulary)."""
+
+    def __call__(self, inputs: mx.array, cache: list[Any] | None = None) -> mx.array:
+        """Feed tokens behind what the caches hold."""
+        ...
+
+
+def load_directory(path: Path) -> tuple[LanguageModel, dict[str, Any]]:
+    """Model and config of a Hugging Face directory, weights evaluated; never runs code from it.
+
+    Raises `CheckpointError` with what mlx-lm found wrong.
+    """
+    try:
+        model, config = load_model(path, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
+        raise CheckpointError(f"mlx-lm cannot load the checkpoint in {path}: {error}") from error
+    return cast(LanguageModel, model), config
+
+
+def build_llama(config: dict[str, Any]) -> nn.Module:
+    """A llama model without weights, from Hugging Face config keys."""
+    return cast(nn.Module, llama.Model(llama.ModelArgs.from_dict(config)))
+
+
+def make_caches(model: LanguageModel) -> list[Any]:
+    """Fresh caches of the kinds that the model asks for, one a layer that needs one."""
+    return list(make_prompt_cache(model))
+
+
+def cast_model(model: LanguageModel, dtype: mx.Dtype, *, dequantize: bool) -> LanguageModel:
+    """The model with its floating-point weights in `dtype`; quantised layers too if `dequantize`."""
+    module = cast(nn.Module, model)
+    if dequantize:
+        module = cast(nn.Module, dequantize_model(module))
+    floating = (mx.float32, mx.float16, mx.bfloat16)
+    module.update(
+        tree_map(lambda array: array.astype(dtype) if array.dtype in floating else array, module.parameters())
+    )
+    mx.eval(module.parameters())
+    return cast(LanguageModel, module)
+
+
+def is_quantized(model: LanguageModel) -> bool:
+    """Whether any layer holds quantised weights."""
+    kinds = (nn.QuantizedLinear, nn.QuantizedEmbedding)
+    return any(isinstance(module, kinds) for _, module in cast(nn.Module, model).named_modules())
