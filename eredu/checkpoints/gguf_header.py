@@ -1,0 +1,215 @@
+"""The header of a GGUF file: metadata and the table of tensors, read without touching a weight.
+
+Every length is checked against the file before it is believed, so a truncated or damaged file is an error with the
+place where it breaks, and never a huge allocation. The layout is that of the GGUF specification, versions 2 and 3.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from eredu.errors import CheckpointError
+
+MAGIC = b"GGUF"
+VERSIONS = (2, 3)
+MAX_DIMENSIONS = 4
+MAX_NESTING = 4
+NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+STRING, ARRAY = 8, 9
+
+
+@dataclass(frozen=True, slots=True)
+class GgufTensor:
+    """One tensor of a GGUF.
+
+    Attributes:
+        name: Its name, as the converter wrote it (`blk.0.attn_q.weight`).
+        shape: Dimensions in row-major order, the reverse of the file's: (out, in) for a linear layer.
+        type_name: The GGML type (`F32`, `Q4_1` …).
+        offset: First byte, counted from the start of the file.
+        size_bytes: Bytes it takes.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    type_name: str
+    offset: int
+    size_bytes: int
+
+    @property
+    def element_count(self) -> int:
+        """Number of weights."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class GgufHeader:
+    """Metadata and tensors of one file.
+
+    Attributes:
+        path: The file.
+        metadata: Values by key; arrays are lists.
+        tensors: The tensors in the order of the file.
+    """
+
+    path: Path
+    metadata: dict[str, Any]
+    tensors: tuple[GgufTensor, ...]
+
+    @property
+    def architecture(self) -> str:
+        """`general.architecture`. Raises `CheckpointError` where it is missing."""
+        value = self.metadata.get("general.architecture")
+        if not isinstance(value, str):
+            raise CheckpointError(f"{self.path} does not name its general.architecture: the file is damaged")
+        return value
+
+
+def read_gguf_header(path: Path) -> GgufHeader:
+    """Read a header and check that the file is long enough for every tensor it lists.
+
+    Raises `CheckpointError` for a file that is missing, is no GGUF, is of another version, or is cut short.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"{path} is not a file; expected a GGUF checkpoint")
+    size = path.stat().st_size
+    if size < 24:
+        raise CheckpointError(f"{path} has {size} bytes; a GGUF header alone has 24: fetch the file again")
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return _Reader(path, data).read()
+
+
+class _Reader:
+    """A cursor over the header."""
+
+    def __init__(self, path: Path, data: mmap.mmap) -> None:
+        self.path = path
+        self.data = data
+        self.size = len(data)
+        self.at = 0
+
+    def read(self) -> GgufHeader:
+        magic = self.data[:4]
+        if magic != MAGIC:
+            raise CheckpointError(
+                f"{self.path} begins with {magic!r}; a GGUF begins with {MAGIC!r}: it is another file"
+            )
+        self.at = 4
+        version = self.number("<I")
+        if version not in VERSIONS:
+            raise CheckpointError(
+                f"{self.path} is GGUF version {version}; eredu reads the little-endian versions 2 and 3: convert it "
+                "again with a current converter"
+            )
+        tensor_count, value_count = self.number("<Q"), self.number("<Q")
+        metadata = dict(self.entry() for _ in range(self.count(value_count, 12, "metadata values")))
+        infos = [self.tensor_info() for _ in range(self.count(tensor_count, 24, "tensors"))]
+        return GgufHeader(self.path, metadata, self.place(infos, self.alignment(metadata)))
+
+    def entry(self) -> tuple[str, Any]:
+        key = self.string()
+        return key, self.value(self.number("<I"), key)
+
+    def value(self, kind: int, key: str, depth: int = 0) -> Any:
+        if kind in NUMBERS:
+            return self.number(NUMBERS[kind])
+        if kind == STRING:
+            return self.string()
+        if kind != ARRAY or depth == MAX_NESTING:
+            self.damaged(f"the value of {key!r} has the unknown type {kind}")
+        item, length = self.number("<I"), self.number("<Q")
+        if item in NUMBERS:
+            return self.numbers(NUMBERS[item], length, key)
+        self.count(length, 8, f"items of {key!r}")
+        read: Callable[[], Any] = self.string if item == STRING else lambda: self.value(item, key, depth + 1)
+        return [read() for _ in range(length)]
+
+    def tensor_info(self) -> tuple[str, tuple[int, ...], int, int]:
+        name = self.string()
+        dimensions = self.number("<I")
+        if dimensions > MAX_DIMENSIONS:
+            self.damaged(f"tensor {name!r} has {dimensions} dimensions")
+        shape = tuple(self.number("<Q") for _ in range(dimensions))
+        return name, shape[::-1], self.number("<I"), self.number("<Q")
+
+    def alignment(self, metadata: dict[str, Any]) -> int:
+        value = metadata.get("general.alignment", 32)
+        if not isinstance(value, int) or value <= 0 or value % 8:
+            self.damaged(f"general.alignment is {value!r}")
+        return value
+
+    def place(self, infos: list[tuple[str, tuple[int, ...], int, int]], alignment: int) -> tuple[GgufTensor, ...]:
+        start = -(-self.at // alignment) * alignment
+        placed = []
+        for name, shape, kind, offset in infos:
+            type_name, size_bytes = self.extent(name, shape, kind)
+            if start + offset + size_bytes > self.size:
+                raise CheckpointError(
+                    f"{self.path} is cut short: tensor {name!r} ends at byte {start + offset + size_bytes}, the file "
+                    f"has {self.size}: fetch it again"
+                )
+            placed.append(GgufTensor(name, shape, type_name, start + offset, size_bytes))
+        return tuple(placed)
+
+    def extent(self, name: str, shape: tuple[int, ...], kind: int) -> tuple[str, int]:
+        """Type name and bytes of a tensor: rows are stored in whole blocks of the type."""
+        from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType  # noqa: PLC0415 (slow to import)
+
+        try:
+            known = GGMLQuantizationType(kind)
+            block, block_bytes = GGML_QUANT_SIZES[known]
+        except (KeyError, ValueError):
+            self.damaged(f"tensor {name!r} has the unknown type {kind}")
+        row = shape[-1] if shape else 1
+        if row % block:
+            self.damaged(f"tensor {name!r} has rows of {row} weights, which blocks of {block} do not divide")
+        return str(known.name), math.prod(shape) // block * block_bytes
+
+    def number(self, form: str) -> Any:
+        width = struct.calcsize(form)
+        self.require(width)
+        (value,) = struct.unpack_from(form, self.data, self.at)
+        self.at += width
+        return value
+
+    def numbers(self, form: str, length: int, key: str) -> list[Any]:
+        width = struct.calcsize(form)
+        self.count(length, width, f"items of {key!r}")
+        values = struct.unpack_from(f"<{length}{form[1]}", self.data, self.at)
+        self.at += width * length
+        return list(values)
+
+    def string(self) -> str:
+        length = self.number("<Q")
+        self.require(length)
+        raw = self.data[self.at : self.at + length]
+        self.at += length
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            self.damaged("a string is not UTF-8")
+
+    def require(self, width: int) -> None:
+        if self.at + width > self.size:
+            raise CheckpointError(
+                f"{self.path} is cut short: its header goes on at byte {self.at} for {width} bytes more, the file has "
+                f"{self.size}: fetch it again"
+            )
+
+    def count(self, count: int, least_bytes: int, what: str) -> int:
+        """A count from the file, if so many things could still be in it."""
+        if count * least_bytes > self.size - self.at:
+            raise CheckpointError(
+                f"{self.path} is cut short or damaged: it announces {count} {what} at byte {self.at}, and the file has "
+                f"{self.size} bytes: fetch it again"
+            )
+        return count
+
+    def damaged(self, what: str) -> NoReturn:
+        raise CheckpointError(f"{self.path} is damaged near byte {self.at}: {what}; fetch or convert the file again")

@@ -1,0 +1,59 @@
+"""Names of checkpoints that eredu brings itself, and where they lie; everything else is a path."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from eredu.errors import CheckpointError
+
+TARGET_NAME = "smollm2"
+DRAFT_NAME = "smollm2-draft"
+TARGET_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+NAMES = (TARGET_NAME, DRAFT_NAME)
+
+
+def cache_directory(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
+    """Folder of fetched checkpoints: `EREDU_CACHE`, else the platform's place for caches."""
+    named = environment.get("EREDU_CACHE")
+    if named:
+        return Path(named).expanduser()
+    if platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "eredu"
+    base = environment.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "eredu"
+
+
+def target_path(cache: Path | None = None) -> Path:
+    """Where `eredu fetch smollm2` puts its file, whether or not it is there."""
+    return (cache_directory() if cache is None else cache) / TARGET_FILE
+
+
+def draft_path() -> Path:
+    """The draft model that ships inside the package."""
+    return Path(__file__).parent.parent / "assets" / DRAFT_NAME
+
+
+def resolve_checkpoint(name: str, cache: Path | None = None) -> Path:
+    """Path of a checkpoint given by name or by path.
+
+    Raises `CheckpointError` for a name that is not fetched yet and for a path that does not exist.
+    """
+    if name == DRAFT_NAME:
+        return draft_path()
+    if name == TARGET_NAME:
+        path = target_path(cache)
+        if not path.is_file():
+            raise CheckpointError(
+                f"'{TARGET_NAME}' is not in the cache ({path}); fetch it once: eredu fetch {TARGET_NAME}"
+            )
+        return path
+    path = Path(name).expanduser()
+    if not path.exists():
+        raise CheckpointError(
+            f"{name!r} is neither a path that exists nor one of the names {', '.join(NAMES)}; give a SafeTensors "
+            "directory, a GGUF file, or one of the names"
+        )
+    return path

@@ -1,0 +1,148 @@
+"""Tokenizers from GGUF metadata (`tokenizer.ggml.*`): byte-level BPE and SentencePiece BPE.
+
+The metadata arrive as a mapping of plain Python values; reading the file is the checkpoint's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+
+import tokenizers
+from tokenizers import AddedToken, decoders, models, processors
+
+from eredu.errors import TokenizerError
+from eredu.text.chat_template import ChatTemplate
+from eredu.text.huggingface import LibraryEncoder
+from eredu.text.pieces import Alphabet, TokenPieces
+from eredu.text.pretokenizers import PreTokenizer, pre_tokenizer
+from eredu.text.tokenizer import Encoder, Tokenizer
+from eredu.text.vocabulary import Vocabulary
+
+PREFIX = "tokenizer.ggml."
+EOS_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
+
+
+class TokenType(IntEnum):
+    """What `tokenizer.ggml.token_type` says of an id."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+def load_metadata(metadata: Mapping[str, Any]) -> Tokenizer:
+    """Tokenizer that a GGUF describes.
+
+    Raises `TokenizerError` where the metadata hold none, contradict themselves, or name a model or pre-tokenizer
+    whose ids eredu cannot reproduce exactly.
+    """
+    model = metadata.get(f"{PREFIX}model")
+    if model != "gpt2":
+        raise TokenizerError(
+            f"the GGUF's tokenizer model is {model!r}; eredu reads 'gpt2' (byte-level BPE). Load the model's Hugging "
+            "Face tokenizer.json instead"
+        )
+    vocabulary = read_vocabulary(metadata)
+    return Tokenizer(
+        pieces=TokenPieces(vocabulary, Alphabet.BYTE_LEVEL),
+        encoder=_byte_level_encoder(metadata, vocabulary),
+        eos_ids=frozenset(i for i in (_id_of(metadata, key, vocabulary) for key in EOS_KEYS) if i is not None),
+        bos_id=_id_of(metadata, "bos_token_id", vocabulary),
+        chat_template=_chat_template(metadata, vocabulary),
+    )
+
+
+def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
+    """Token strings and their types. Rows that the converter invented to fill the table stand for no token."""
+    tokens = metadata.get(f"{PREFIX}tokens")
+    if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) for token in tokens):
+        raise TokenizerError(f"the GGUF has no list of strings {PREFIX}tokens; expected the token of every id")
+    types = metadata.get(f"{PREFIX}token_type", [TokenType.NORMAL] * len(tokens))
+    if not isinstance(types, list) or len(types) != len(tokens):
+        raise TokenizerError(
+            f"the GGUF gives {len(tokens)} tokens and {len(types) if isinstance(types, list) else 'no'} token types; "
+            "expected one type for each token: the file is damaged"
+        )
+    kept = [None if _is_filler(i, token, types[i]) else token for i, token in enumerate(tokens)]
+    special = frozenset(i for i, kind in enumerate(types) if kind in {TokenType.CONTROL, TokenType.UNKNOWN})
+    added = special | {i for i, kind in enumerate(types) if kind == TokenType.USER_DEFINED}
+    return Vocabulary(tuple(kept), added_ids=added, special_ids=special)
+
+
+def _is_filler(token_id: int, token: str, kind: int) -> bool:
+    return kind == TokenType.UNUSED and token == f"[PAD{token_id}]"
+
+
+def _byte_level_encoder(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> Encoder:
+    name = metadata.get(f"{PREFIX}pre")
+    splitting = pre_tokenizer(name if isinstance(name, str) else "(none)")
+    merges = metadata.get(f"{PREFIX}merges")
+    if not isinstance(merges, list):
+        raise TokenizerError(f"the GGUF has no list {PREFIX}merges; byte-level BPE cannot be applied without it")
+    pairs = [tuple(merge.split(" ", 1)) for merge in merges]
+    if not all(len(pair) == 2 for pair in pairs):
+        raise TokenizerError(
+            f"the GGUF's {PREFIX}merges hold an entry that is not a pair of tokens: the file is damaged"
+        )
+    library = _library(splitting, vocabulary, pairs)
+    _surround(library, metadata, vocabulary, adds_bos=splitting.adds_bos)
+    return LibraryEncoder(library)
+
+
+def _library(splitting: PreTokenizer, vocabulary: Vocabulary, pairs: list[Any]) -> tokenizers.Tokenizer:
+    try:
+        bpe = models.BPE(vocab=vocabulary.ids, merges=pairs, ignore_merges=splitting.ignore_merges)
+    except Exception as error:  # the library raises bare Exception
+        raise TokenizerError(
+            f"the GGUF's tokens and merges do not fit each other ({error}): the file is damaged"
+        ) from error
+    library = tokenizers.Tokenizer(bpe)
+    normalizer = splitting.build_normalizer()
+    if normalizer is not None:
+        library.normalizer = normalizer
+    library.pre_tokenizer = splitting.build()
+    library.decoder = decoders.ByteLevel()
+    added = ((i, vocabulary.token(i)) for i in sorted(vocabulary.added_ids))
+    library.add_tokens(
+        [AddedToken(t, normalized=False, special=i in vocabulary.special_ids) for i, t in added if t is not None]
+    )
+    return library
+
+
+def _surround(
+    library: tokenizers.Tokenizer, metadata: Mapping[str, Any], vocabulary: Vocabulary, *, adds_bos: bool
+) -> None:
+    """Let the library put the begin and end ids around a text, where the file or the family asks for them."""
+    bos = _id_of(metadata, "bos_token_id", vocabulary) if metadata.get(f"{PREFIX}add_bos_token", adds_bos) else None
+    eos = _id_of(metadata, "eos_token_id", vocabulary) if metadata.get(f"{PREFIX}add_eos_token", False) else None
+    named = {str(vocabulary.token(i)): i for i in (bos, eos) if i is not None}
+    if named:
+        around = [[str(vocabulary.token(i))] if i is not None else [] for i in (bos, eos)]
+        library.post_processor = processors.TemplateProcessing(
+            single=[*around[0], "$A", *around[1]], special_tokens=list(named.items())
+        )
+
+
+def _id_of(metadata: Mapping[str, Any], key: str, vocabulary: Vocabulary) -> int | None:
+    value = metadata.get(f"{PREFIX}{key}")
+    if value is None:
+        return None
+    if not isinstance(value, int) or vocabulary.token(value) is None:
+        raise TokenizerError(
+            f"the GGUF's {PREFIX}{key} is {value!r}; expected one of its {vocabulary.size} ids: the file is damaged"
+        )
+    return value
+
+
+def _chat_template(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> ChatTemplate | None:
+    source = metadata.get("tokenizer.chat_template")
+    if not isinstance(source, str):
+        return None
+    roles = {"bos_token": "bos_token_id", "eos_token": "eos_token_id", "pad_token": "padding_token_id"}
+    ids = {role: _id_of(metadata, key, vocabulary) for role, key in roles.items()}
+    return ChatTemplate(source, {role: str(vocabulary.token(i)) for role, i in ids.items() if i is not None})

@@ -1,0 +1,130 @@
+"""Tokenizers from Hugging Face directories: tokenizer.json, with what the files beside it add.
+
+tokenizer.json is read by the `tokenizers` library. tokenizer_config.json names the special tokens and holds the chat
+template (chat_template.jinja goes before it); generation_config.json, or else config.json, names further ids that end
+an output.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from eredu.errors import TokenizerError
+from eredu.text.chat_template import ChatTemplate
+from eredu.text.pieces import pieces_of_decoder
+from eredu.text.tokenizer import Tokenizer
+from eredu.text.vocabulary import Vocabulary
+
+SPECIAL_ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+
+
+@dataclass(frozen=True, eq=False)
+class LibraryEncoder:
+    """Encoder on the `tokenizers` library."""
+
+    tokenizer: tokenizers.Tokenizer
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        """Ids of the text."""
+        return self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+
+
+def load_directory(directory: Path) -> Tokenizer:
+    """Tokenizer of a Hugging Face directory. Raises `TokenizerError` where it has none or it cannot be read."""
+    path = directory / "tokenizer.json"
+    if not path.is_file():
+        raise TokenizerError(
+            f"{directory} has no tokenizer.json; expected one beside the weights. Where the checkpoint only has a "
+            "tokenizer.model, let transformers write the JSON form: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
+        )
+    config = _read_object(directory / "tokenizer_config.json")
+    library = _read_library(path)
+    specials = _special_tokens(config)
+    bos = specials.get("bos_token")
+    return Tokenizer(
+        pieces=pieces_of_decoder(vocabulary_of(library), _decoder(library)),
+        encoder=LibraryEncoder(library),
+        eos_ids=_eos_ids(directory, library, specials.get("eos_token")),
+        bos_id=None if bos is None else library.token_to_id(bos),
+        chat_template=_chat_template(directory, config, specials),
+    )
+
+
+def vocabulary_of(library: tokenizers.Tokenizer) -> Vocabulary:
+    """Every id of a library tokenizer, added tokens included."""
+    ids = library.get_vocab(with_added_tokens=True)
+    added = library.get_added_tokens_decoder()
+    if not ids:
+        raise TokenizerError("the tokenizer has an empty vocabulary; expected at least one token")
+    tokens: list[str | None] = [None] * (1 + max([*ids.values(), *added]))
+    for token, token_id in ids.items():
+        tokens[token_id] = token
+    for token_id, entry in added.items():
+        tokens[token_id] = entry.content
+    special = frozenset(token_id for token_id, entry in added.items() if entry.special)
+    return Vocabulary(tuple(tokens), added_ids=frozenset(added), special_ids=special)
+
+
+def _read_library(path: Path) -> tokenizers.Tokenizer:
+    try:
+        library = tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception for whatever it cannot read
+        raise TokenizerError(
+            f"{path} is not a tokenizer that the `tokenizers` library reads ({error}); fetch the file again, or write "
+            "it again with a current transformers"
+        ) from error
+    library.no_truncation()
+    library.no_padding()
+    return library
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file, empty where there is no file."""
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise TokenizerError(f"{path} could not be read as JSON: {error}; fetch the file again") from error
+    if not isinstance(value, dict):
+        raise TokenizerError(f"{path} holds a JSON {type(value).__name__}; expected an object")
+    return value
+
+
+def _decoder(library: tokenizers.Tokenizer) -> dict[str, Any] | None:
+    decoder = library.decoder
+    state: Any = None if decoder is None else json.loads(decoder.__getstate__())
+    return state if isinstance(state, dict) else None
+
+
+def _special_tokens(config: dict[str, Any]) -> dict[str, str]:
+    """Strings of the special roles; a role is a string or an object with `content`."""
+    values = {role: config.get(role) for role in SPECIAL_ROLES}
+    contents = {role: value.get("content") if isinstance(value, dict) else value for role, value in values.items()}
+    return {role: content for role, content in contents.items() if isinstance(content, str)}
+
+
+def _eos_ids(directory: Path, library: tokenizers.Tokenizer, eos_token: str | None) -> frozenset[int]:
+    generation = _read_object(directory / "generation_config.json").get("eos_token_id")
+    named = _read_object(directory / "config.json").get("eos_token_id") if generation is None else generation
+    listed = named if isinstance(named, list) else [] if named is None else [named]
+    if not all(isinstance(i, int) and not isinstance(i, bool) for i in listed):
+        raise TokenizerError(f"{directory}: eos_token_id is {named!r}; expected an id or a list of ids")
+    own = None if eos_token is None else library.token_to_id(eos_token)
+    return frozenset(listed if own is None else [*listed, own])
+
+
+def _chat_template(directory: Path, config: dict[str, Any], specials: dict[str, str]) -> ChatTemplate | None:
+    path = directory / "chat_template.jinja"
+    if path.is_file():
+        return ChatTemplate(path.read_text(encoding="utf-8"), specials)
+    source = config.get("chat_template")
+    if isinstance(source, list):  # several named templates; the plain chat is called "default"
+        named = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}
+        source = named.get("default")
+    return ChatTemplate(source, specials) if isinstance(source, str) else None

@@ -1,0 +1,53 @@
+"""Text that grows with the tokens: append-only, and never a part of a character.
+
+Bytes of a character that is not complete yet wait in the state. Bytes that can no longer become one turn into
+U+FFFD, one for each maximal subpart (Unicode 16, section 3.9), so the text is the same however the ids are chunked,
+and the same as decoding all of them at once.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from eredu.text.pieces import TokenPieces
+
+
+@dataclass(frozen=True, slots=True)
+class Detokenizer:
+    """Incremental decoding of one output as an immutable value.
+
+    Attributes:
+        pieces: Bytes of every id.
+        pending: Bytes of a character that is not complete: at most three.
+        at_start: Whether no byte has come yet, so that a SentencePiece leading space is still to be dropped.
+    """
+
+    pieces: TokenPieces
+    pending: bytes = b""
+    at_start: bool = True
+
+    def advance(self, token: int) -> tuple[Detokenizer, str]:
+        """State after `token`, and the characters that it completed. Raises `TokenizerError` for a padding id."""
+        fresh = self.pieces.bytes_of(token)
+        if not fresh:
+            return self, ""
+        if self.at_start and self.pieces.strip_leading_space:
+            fresh = fresh.removeprefix(b" ")
+        waiting = self.pending + fresh
+        text, consumed = codecs.utf_8_decode(waiting, "replace", False)  # noqa: FBT003 (it takes no keyword)
+        return replace(self, pending=waiting[consumed:], at_start=False), text
+
+    def finish(self) -> tuple[Detokenizer, str]:
+        """State without pending bytes, and what they come to at the end of the output: U+FFFD or nothing."""
+        return replace(self, pending=b""), self.pending.decode("utf-8", "replace")
+
+
+def decode(pieces: TokenPieces, tokens: Iterable[int]) -> str:
+    """Text of a whole sequence of ids."""
+    state, parts = Detokenizer(pieces), []
+    for token in tokens:
+        state, text = state.advance(token)
+        parts.append(text)
+    return "".join([*parts, state.finish()[1]])
