@@ -6,6 +6,7 @@ seed differ in them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
@@ -226,16 +227,18 @@ class RequestStatistics:
         """Sum over requests; `requested_depth` is the maximum."""
         result = cls()
         for part in parts:
-            merged: dict[str, Any] = {}
-            for item in fields(cls):
-                left, right = getattr(result, item.name), getattr(part, item.name)
-                merged[item.name] = _sum(left, right) if isinstance(left, tuple) else left + right
-                if item.name == "clipped":
-                    names = sorted({name for name, _ in (*left, *right)})
-                    merged["clipped"] = tuple((n, dict(left).get(n, 0) + dict(right).get(n, 0)) for n in names)
-            merged["requested_depth"] = max(result.requested_depth, part.requested_depth)
-            result = cls(**merged)
+            result = cls(**{item.name: _merge(item.name, result, part) for item in fields(cls)})
         return result
+
+
+def _merge(name: str, left: RequestStatistics, right: RequestStatistics) -> Any:
+    mine, other = getattr(left, name), getattr(right, name)
+    if name == "requested_depth":
+        return max(mine, other)
+    if name == "clipped":
+        counts = Counter(dict(mine)) + Counter(dict(other))
+        return tuple(sorted(counts.items()))
+    return _sum(mine, other) if isinstance(mine, tuple) else mine + other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,7 @@ class SequenceCache:
         self.layers: list[Any] = [
             RollbackCache(bucket) if type(layer) is AppendCache else layer for layer in make_caches(model)
         ]
+        self.bucket = bucket
         self._length = 0
 
     @property
@@ -90,6 +91,18 @@ class SequenceCache:
         self._length += tokens.shape[0]
         return logits
 
+    def prefill(self, model: LanguageModel, tokens: Sequence[int]) -> None:
+        """Feed tokens whose logits nobody reads, lazily.
+
+        With a bucket the rows are padded to a power of two, so that prompts of all lengths share few shapes; the
+        padding is rolled back at once and its rows are overwritten by what comes next.
+        """
+        length = self._length + len(tokens)
+        padding = 0 if self.bucket is None or self.stubborn_kinds else _next_power(len(tokens)) - len(tokens)
+        self.feed(model, mx.array([*tokens, *[0] * padding], dtype=mx.uint32))
+        if padding:
+            self.rollback(length)
+
     def rollback(self, length: int) -> None:
         """Keep the first `length` tokens. Raises `CapabilityError` where a layer cannot do so exactly."""
         if length == self._length:
@@ -103,3 +116,7 @@ class SequenceCache:
     def arrays(self) -> Sequence[Any]:
         """Everything that must be evaluated for the cache to be at rest."""
         return [layer.state for layer in self.layers if self._length > 0]
+
+
+def _next_power(count: int) -> int:
+    return 1 << (count - 1).bit_length()

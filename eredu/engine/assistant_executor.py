@@ -1,0 +1,145 @@
+"""An independent draft model beside the target: drafting, lookahead branches, and its frontier.
+
+The assistant's frontier is the length of its cache: a branch appends behind the parent's rows, dropping it lowers the
+length, and promoting it keeps the rows. A proposal is a function of the tokens before it and of its address alone, so
+a promoted branch is the very block that drafting after the commit would give: promotion is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import mlx.core as mx
+
+from eredu.backend import CommitPlan, ExecutorTraits, GenerationRequest
+from eredu.constraint import Constraint
+from eredu.engine.addresses import draft_key
+from eredu.engine.models import AssistantModel, TargetModel
+from eredu.engine.sequence import MlxBlock, MlxSequence
+from eredu.engine.target_executor import TargetExecutor, mask_rows
+from eredu.errors import CapabilityError
+from eredu.mlx.cache import SequenceCache
+from eredu.mlx.draws import draw, key_rows
+from eredu.mlx.placement import Placement
+from eredu.mlx.rows import process_rows
+from eredu.options import MAX_PROPOSALS, AcceptanceRule
+
+
+class AssistantExecutor(TargetExecutor):
+    """Speculative decoding with a separate assistant.
+
+    Args:
+        target: The loaded target.
+        assistant: The loaded assistant, already matched with the target.
+        placement: Streams of both.
+    """
+
+    def __init__(self, target: TargetModel, assistant: AssistantModel, placement: Placement) -> None:
+        super().__init__(target, placement)
+        self._assistant = assistant
+
+    @property
+    def traits(self) -> ExecutorTraits:
+        """Limits of both models. An independent assistant satisfies exact promotion."""
+        return replace(
+            super().traits,
+            max_proposals=MAX_PROPOSALS,
+            drafter_context=self._assistant.context,
+            exact_promotion=True,
+        )
+
+    def open(self, request: GenerationRequest) -> MlxSequence:
+        """Empty caches of both models for one request."""
+        sequence = super().open(request)
+        sequence.drafter = self._assistant.new_cache()
+        return sequence
+
+    def prefill(self, sequence: MlxSequence, limit: int) -> int:
+        """Feed up to `limit` tokens of prompt[:-1] to both models; return how many are left."""
+        cache = _cache(sequence)
+        wanted = min(len(sequence.request.prompt) - 1, self._assistant.context)
+        chunk = sequence.tokens[cache.length : min(wanted, cache.length + limit)]
+        if chunk and sequence.request.options.max_proposals > 0:
+            with mx.stream(self._placement.draft_stream):
+                cache.prefill(self._assistant.model, chunk)
+        left = super().prefill(sequence, limit)
+        mx.eval(*cache.arrays())
+        return left
+
+    def draft(
+        self, sequence: MlxSequence, count: int, promoted: MlxBlock | None, constraint: Constraint | None
+    ) -> MlxBlock:
+        """Draft or top up a block of the round that starts at the committed boundary."""
+        block = promoted or MlxBlock(constraints=[] if constraint is None else [constraint])
+        position = sequence.position
+        while block.count < count and not block.at_grammar_end:
+            self._propose(sequence, block, round_position=position, index=block.count)
+        return block
+
+    def branch(self, sequence: MlxSequence, block: MlxBlock, count: int) -> MlxBlock:
+        """Draft a branch: the guess belongs to this round's addresses, what follows to the next round's."""
+        branch = MlxBlock(before=list(block.tokens), constraints=block.constraints[-1:])
+        position = sequence.position
+        self._propose(sequence, branch, round_position=position, index=block.count)
+        while branch.count < count and not branch.at_grammar_end:
+            following = position + block.count + 1
+            self._propose(sequence, branch, round_position=following, index=branch.count - 1)
+        return branch
+
+    def commit(self, sequence: MlxSequence, plan: CommitPlan, branch: MlxBlock | None) -> MlxBlock | None:
+        """Settle both caches; a promoted branch gives the start of the next block."""
+        super().commit(sequence, plan, branch)
+        cache = _cache(sequence)
+        if plan.promoted is None:
+            cache.rollback(min(cache.length, len(sequence.tokens) - 1))
+            return None
+        if branch is None:
+            raise CapabilityError("a promotion was planned for a round without a branch")
+        promoted = branch.tail(1, plan.promoted)
+        cache.rollback(len(sequence.tokens) - 1 + promoted.count)
+        return promoted
+
+    # ---- pieces --------------------------------------------------------------------------------------------------
+
+    def _propose(self, sequence: MlxSequence, block: MlxBlock, *, round_position: int, index: int) -> None:
+        """Append one proposal to the block, drawn from the assistant's processed distribution."""
+        options, randomness = sequence.request.options, sequence.request.randomness
+        stream = self._placement.draft_stream
+        with mx.stream(stream):
+            logits = self._feed_frontier(sequence, block)
+            pending = [*block.before, *block.tokens]
+            history = None
+            if options.sampling.has_penalties:
+                joined = mx.concatenate(pending) if pending else mx.array([], dtype=mx.uint32)
+                history = self._history(sequence, joined, range(len(pending), len(pending) + 1))
+            mask = mask_rows(block.constraints[-1:]) if block.constraints else None
+            scores = process_rows(logits, options.sampling, mask=mask, history=history)
+            if options.sampling.is_greedy:
+                token = mx.argmax(scores, axis=-1)
+            else:
+                key = draft_key(randomness, options.acceptance, round_position=round_position, index=index)
+                token = draw(scores, key_rows([key]))
+        mx.async_eval(token)
+        block.tokens.append(token)
+        if not options.sampling.is_greedy and options.acceptance is not AcceptanceRule.COUPLED:
+            block.scores.append(scores)
+        if block.constraints:
+            block.constraints.append(block.constraints[-1].advance(cast(int, token.item())))
+
+    def _feed_frontier(self, sequence: MlxSequence, block: MlxBlock) -> mx.array:
+        """Feed what the assistant has not seen before the next proposal; return its logits, shape (1, vocabulary)."""
+        cache = _cache(sequence)
+        pending = [*block.before, *block.tokens]
+        missing = sequence.tokens[cache.length :]
+        known = [mx.array(missing, dtype=mx.uint32)] if missing else []
+        unseen = pending[max(0, cache.length - len(sequence.tokens)) :]
+        tokens = mx.concatenate([*known, *unseen]) if known or len(unseen) > 1 else unseen[0]
+        logits = cache.feed(self._assistant.model, tokens)[-1:]
+        return self._assistant.fit(logits)
+
+
+def _cache(sequence: MlxSequence) -> SequenceCache:
+    if sequence.drafter is None:
+        raise CapabilityError("a sequence without a drafter reached the assistant's executor")
+    return sequence.drafter

@@ -1,0 +1,100 @@
+"""State of one request on the device: committed tokens, caches, and the round that is running."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import mlx.core as mx
+
+from eredu.backend import GenerationRequest
+from eredu.constraint import Constraint
+from eredu.mlx.cache import SequenceCache
+from eredu.mlx.placement import Completion
+
+
+@dataclass(slots=True)
+class MlxBlock:
+    """Proposals on the device.
+
+    Attributes:
+        before: Tokens between the committed ones and the first proposal, each of shape (1,): the parent block of a
+            lookahead branch, else nothing.
+        tokens: The proposals, each of shape (1,), uint32.
+        scores: The processed scores each was drawn from, each of shape (1, vocabulary); empty where the acceptance
+            rule compares tokens only.
+        constraints: The grammar's state before each proposal and behind the last; empty without a grammar.
+    """
+
+    before: list[mx.array] = field(default_factory=list)
+    tokens: list[mx.array] = field(default_factory=list)
+    scores: list[mx.array] = field(default_factory=list)
+    constraints: list[Constraint] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """Number of proposals."""
+        return len(self.tokens)
+
+    @property
+    def at_grammar_end(self) -> bool:
+        """Whether the grammar is complete behind the last proposal."""
+        return bool(self.constraints) and self.constraints[-1].complete
+
+    def tail(self, start: int, count: int) -> MlxBlock:
+        """A block of `count` of the proposals, from number `start` on, with nothing before it."""
+        stop = start + count
+        return MlxBlock(
+            tokens=self.tokens[start:stop],
+            scores=self.scores[start:stop],
+            constraints=self.constraints[start : stop + 1],
+        )
+
+
+@dataclass(slots=True)
+class MlxVerification:
+    """A verification on its way.
+
+    Attributes:
+        count: Proposals verified.
+        token: The token that follows the accepted proposals, shape (1,), uint32.
+        packed: Accepted length, that token, soundness, then the proposals, shape (3 + count,), int32: everything the
+            host needs, in one synchronisation.
+        completion: Keeps the caches and the block alive while the device works.
+    """
+
+    count: int
+    token: mx.array
+    packed: mx.array
+    completion: Completion
+
+
+@dataclass(slots=True)
+class MlxSequence:
+    """One request on the device.
+
+    Attributes:
+        request: The request.
+        tokens: Prompt and committed output.
+        target: The target's caches; between rounds they hold all tokens but the last, and one more while `ahead` runs.
+        drafter: The drafter's caches, or None.
+        ahead: A verification of the next, empty block, started before the token that leads it reached the host.
+        running: Completions not yet known to be over.
+    """
+
+    request: GenerationRequest
+    tokens: list[int]
+    target: SequenceCache
+    drafter: SequenceCache | None = None
+    ahead: MlxVerification | None = None
+    running: list[Completion] = field(default_factory=list)
+
+    @property
+    def output(self) -> Sequence[int]:
+        """Committed output tokens."""
+        return self.tokens[len(self.request.prompt) :]
+
+    @property
+    def position(self) -> int:
+        """Output position of the next token."""
+        return len(self.tokens) - len(self.request.prompt)

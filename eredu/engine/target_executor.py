@@ -1,0 +1,200 @@
+"""The target's side of every executor, and the whole of plain decoding: verification of a block that may be empty."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import mlx.core as mx
+import numpy as np
+
+from eredu.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
+from eredu.constraint import Constraint
+from eredu.engine.addresses import coin_keys, final_keys, noise_keys
+from eredu.engine.models import TargetModel
+from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
+from eredu.errors import AcceptanceError, CapabilityError, ConstraintError
+from eredu.mlx.acceptance import Verdict, match, reject, verify_block
+from eredu.mlx.cache import SequenceCache
+from eredu.mlx.draws import draw, key_rows
+from eredu.mlx.history import HistoryRows
+from eredu.mlx.placement import Completion, Placement
+from eredu.mlx.rows import process_rows
+from eredu.options import AcceptanceRule
+
+
+class TargetExecutor:
+    """Plain decoding. Executors with a drafter extend it by `draft`, `branch` and their part of `commit`.
+
+    Args:
+        target: The loaded target.
+        placement: Streams of target and drafter.
+    """
+
+    def __init__(self, target: TargetModel, placement: Placement) -> None:
+        self._target = target
+        self._placement = placement
+
+    @property
+    def traits(self) -> ExecutorTraits:
+        """Limits of plain decoding: no proposals."""
+        return ExecutorTraits(
+            vocabulary_size=self._target.vocabulary_size,
+            max_proposals=0,
+            target_context=self._target.context,
+            drafter_context=None,
+            exact_promotion=False,
+        )
+
+    def open(self, request: GenerationRequest) -> MlxSequence:
+        """Empty caches for one request."""
+        return MlxSequence(request, list(request.prompt), self._target.new_cache())
+
+    def prefill(self, sequence: MlxSequence, limit: int) -> int:
+        """Feed up to `limit` tokens of prompt[:-1] to the target; return how many are left."""
+        left = self._feed_prompt(sequence, sequence.target, limit)
+        mx.eval(*sequence.target.arrays())
+        if left == 0:
+            mx.clear_cache()
+        return left
+
+    def draft(
+        self,
+        sequence: MlxSequence,  # noqa: ARG002
+        count: int,
+        promoted: MlxBlock | None,
+        constraint: Constraint | None,
+    ) -> MlxBlock:
+        """The empty block of plain decoding."""
+        if count != 0 or promoted is not None:
+            raise CapabilityError(f"{count} proposals were asked of an executor without a drafter")
+        return MlxBlock(constraints=[] if constraint is None else [constraint])
+
+    def branch(self, sequence: MlxSequence, block: MlxBlock, count: int) -> MlxBlock:  # noqa: ARG002
+        """Plain decoding has no branches."""
+        raise CapabilityError("a lookahead branch was asked of an executor without a drafter")
+
+    def submit(self, sequence: MlxSequence, block: MlxBlock, more: bool) -> MlxVerification:  # noqa: FBT001
+        """Start verifying the leading token and the block.
+
+        An empty block is followed at once by the next empty block, led by the token that is still on the device, so
+        that the device need not wait for the host between two plain tokens.
+        """
+        verification = sequence.ahead
+        if verification is None:
+            leading = mx.array(sequence.tokens[-1:], dtype=mx.uint32)
+            verification = self._verify(sequence, leading, block, ahead=False)
+        sequence.ahead = None
+        if block.count == 0 and more and not block.constraints and not sequence.target.stubborn_kinds:
+            sequence.ahead = self._verify(sequence, verification.token, MlxBlock(), ahead=True)
+        return verification
+
+    def wait(self, sequence: MlxSequence, verification: MlxVerification) -> VerificationOutcome:
+        """Wait for a verification: the one host synchronisation of a round."""
+        verification.completion.wait()
+        accepted, token, sound, *proposals = cast("list[int]", verification.packed.tolist())
+        sequence.running = [other for other in sequence.running if other is not verification.completion]
+        if not sound:
+            raise AcceptanceError(
+                "the numbers of a verification are not those of a correct engine: a target row without a finite "
+                "maximum, a proposal that its own distribution excludes, or an empty residual. Check the weights for "
+                "NaN and infinities, and whether a constraint or a filter left a row without any token"
+            )
+        return VerificationOutcome(tuple(proposals), accepted, token)
+
+    def branch_head(self, sequence: MlxSequence, branch: MlxBlock) -> int:  # noqa: ARG002
+        """The branch's guess at the bonus."""
+        return cast(int, branch.tokens[0].item())
+
+    def commit(self, sequence: MlxSequence, plan: CommitPlan, branch: MlxBlock | None) -> MlxBlock | None:  # noqa: ARG002
+        """Keep `plan.kept` of the verified rows in the target's cache."""
+        cached = len(sequence.tokens) - 1
+        if plan.kept == 0:
+            sequence.ahead = None
+        sequence.target.rollback(cached + plan.kept + (sequence.ahead is not None))
+        sequence.tokens.extend(plan.tokens)
+        return None
+
+    def close(self, sequence: MlxSequence) -> None:
+        """Wait for what still runs, and leave the caches at the committed boundary."""
+        for completion in sequence.running:
+            completion.wait()
+        sequence.running = []
+        if sequence.ahead is not None:
+            sequence.ahead = None
+            sequence.target.rollback(len(sequence.tokens) - 1)
+
+    # ---- pieces --------------------------------------------------------------------------------------------------
+
+    def _feed_prompt(self, sequence: MlxSequence, cache: SequenceCache, limit: int) -> int:
+        wanted = len(sequence.request.prompt) - 1
+        chunk = sequence.tokens[cache.length : min(wanted, cache.length + limit)]
+        if chunk:
+            with mx.stream(self._placement.target_stream):
+                cache.prefill(self._target.model, chunk)
+        return wanted - cache.length
+
+    def _verify(self, sequence: MlxSequence, leading: mx.array, block: MlxBlock, *, ahead: bool) -> MlxVerification:
+        """Feed leading token and proposals, process every row, and accept on the device.
+
+        With `ahead`, the leading token is not committed yet, so everything lies one position further on.
+        """
+        with mx.stream(self._placement.target_stream):
+            proposals = [self._placement.hand_over(token) for token in block.tokens]
+            inputs = mx.concatenate([leading, *proposals]) if proposals else leading
+            logits = sequence.target.feed(self._target.model, inputs)
+            scores = self._target_scores(sequence, logits, inputs, block, ahead=ahead)
+            verdict = self._accept(sequence, scores, inputs[1:], block, sequence.position + ahead)
+            head = mx.stack([verdict.accepted, verdict.token, verdict.sound.astype(mx.int32)])
+            packed = mx.concatenate([head, inputs[1:].astype(mx.int32)]) if proposals else head
+            token = verdict.token.astype(mx.uint32)[None]
+        completion = Completion(packed, token, keeps=(sequence.target, block))
+        sequence.running.append(completion)
+        return MlxVerification(block.count, token, packed, completion)
+
+    def _target_scores(
+        self, sequence: MlxSequence, logits: mx.array, inputs: mx.array, block: MlxBlock, *, ahead: bool
+    ) -> mx.array:
+        sampling = sequence.request.options.sampling
+        history = None
+        if sampling.has_penalties:
+            pending = inputs if ahead else inputs[1:]
+            history = self._history(sequence, pending, range(int(ahead), int(ahead) + block.count + 1))
+        mask = mask_rows(block.constraints) if block.constraints else None
+        return process_rows(logits, sampling, mask=mask, history=history)
+
+    def _history(self, sequence: MlxSequence, pending: mx.array, rows: range) -> HistoryRows:
+        return HistoryRows(sequence.request.prompt, sequence.output, pending, rows, self._target.vocabulary_size)
+
+    def _accept(
+        self, sequence: MlxSequence, scores: mx.array, proposals: mx.array, block: MlxBlock, position: int
+    ) -> Verdict:
+        options, randomness = sequence.request.options, sequence.request.randomness
+        count, rule = block.count, options.acceptance
+        if options.sampling.is_greedy:
+            return match(proposals, mx.argmax(scores, axis=-1), scores)
+        if rule is AcceptanceRule.COUPLED:
+            noise = key_rows(noise_keys(randomness, position, count + 1))
+            return match(proposals, draw(scores, noise), scores)
+        final = key_rows(final_keys(randomness, position, count))
+        if count == 0:
+            return match(proposals, draw(scores, final), scores)
+        drafted = mx.concatenate([self._placement.hand_over(row) for row in block.scores])
+        accept = reject if rule is AcceptanceRule.REJECTION else verify_block
+        coins = key_rows(coin_keys(randomness, rule, position, count))
+        return accept(proposals, drafted, scores, coin_keys=coins, final_keys=final)
+
+
+def mask_rows(constraints: list[Constraint]) -> mx.array:
+    """Allowed ids before each state's token, shape (states, vocabulary), bool. A complete grammar allows everything.
+
+    A row behind a complete grammar is never read, so it is left open. Raises `ConstraintError` where nothing is left.
+    """
+    masks: list[Any] = []
+    for constraint in constraints:
+        mask = constraint.mask()
+        if constraint.complete:
+            mask = np.ones_like(mask)
+        elif not mask.any():
+            raise ConstraintError("the grammar allows no token at all, yet it is not complete")
+        masks.append(mask)
+    return mx.array(np.stack(masks))
