@@ -189,6 +189,10 @@ class GenerationBackend(Protocol):
         """Ids that end an output unless the request names its own."""
         ...
 
+    def output_text(self, stop_strings: Sequence[str]) -> OutputText | None:
+        """Visible text of one output, cut at the stop strings; None where the backend has no tokenizer."""
+        ...
+
     def lend_plain(self, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
         """Lend an executor that proposes nothing."""
         ...
@@ -205,7 +209,6 @@ class SpeculativeGenerationBackend(GenerationBackend, Protocol[DrafterT_contra])
     def lend_speculative(
         self,
         drafter: DrafterT_contra | None,
-        options: Sequence[GenerationOptions],
         visitor: SpeculativeGenerationVisitor[ResultT],
     ) -> ResultT:
         """Lend an executor that proposes with the drafter. Raises `CapabilityError` where it cannot be exact."""

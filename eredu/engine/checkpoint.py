@@ -1,0 +1,84 @@
+"""Checkpoints in memory: a target or an assistant, loaded from a SafeTensors directory or a GGUF file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+
+from eredu.errors import CheckpointError, OptionError
+from eredu.mlx.adapter import LanguageModel, cast_model, is_quantized, load_directory
+from eredu.mlx.gguf import load_gguf
+from eredu.text.tokenizer import Tokenizer
+
+DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
+"""Dtypes by name; `checkpoint`, the default everywhere, keeps what the files hold."""
+
+UNLIMITED_CONTEXT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class LoadedCheckpoint:
+    """A decoder in memory with what its files say of it.
+
+    Attributes:
+        path: Where it was loaded from.
+        model: The decoder, weights evaluated.
+        config: Its configuration under Hugging Face's keys.
+        tokenizer: Its tokenizer, or None where only ids are wanted.
+        quantized: Whether any layer holds quantised weights.
+    """
+
+    path: Path
+    model: LanguageModel
+    config: dict[str, Any]
+    tokenizer: Tokenizer | None
+    quantized: bool
+
+    @property
+    def architecture(self) -> str:
+        """Its `model_type`."""
+        return str(self.config.get("model_type", "unknown"))
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Rows of its logits."""
+        return int(self._value("vocab_size"))
+
+    @property
+    def context(self) -> int:
+        """Tokens it can take as inputs."""
+        text = self.config.get("text_config", {})
+        found = self.config.get("max_position_embeddings", text.get("max_position_embeddings"))
+        return UNLIMITED_CONTEXT if found is None else int(found)
+
+    def _value(self, key: str) -> Any:
+        found = self.config.get(key, self.config.get("text_config", {}).get(key))
+        if found is None:
+            raise CheckpointError(f"the configuration of {self.path} lacks '{key}'")
+        return found
+
+
+def load_checkpoint(path: Path, *, tokenizer: Tokenizer | None, dtype: str = "checkpoint") -> LoadedCheckpoint:
+    """Load a decoder.
+
+    Args:
+        path: A Hugging Face directory, or a GGUF file of the llama family.
+        tokenizer: Its tokenizer, given explicitly; None where only ids are wanted.
+        dtype: `checkpoint`, or one of `DTYPES`: floating-point weights are cast, quantised layers dequantised.
+
+    Raises `CheckpointError` for files that are no such checkpoint, `OptionError` for an unknown dtype.
+    """
+    if dtype != "checkpoint" and dtype not in DTYPES:
+        raise OptionError(f"dtype was {dtype!r}; expected one of checkpoint, {', '.join(DTYPES)}")
+    if path.is_dir():
+        model, config = load_directory(path)
+    elif path.suffix == ".gguf" and path.is_file():
+        model, config = load_gguf(path)
+    else:
+        raise CheckpointError(f"{path} is neither a directory with config.json nor a .gguf file")
+    if dtype != "checkpoint":
+        model = cast_model(model, DTYPES[dtype], dequantize=True)
+    return LoadedCheckpoint(path, model, config, tokenizer, is_quantized(model))

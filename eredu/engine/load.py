@@ -1,0 +1,47 @@
+"""Loading by name or path: the two calls most users need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eredu.checkpoints.names import resolve_checkpoint
+from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.engine.checkpoint import load_checkpoint
+from eredu.engine.mlx_backend import Assistant, MlxBackend
+from eredu.loaded import LoadedModel
+from eredu.mlx.placement import Placement
+from eredu.text.tokenizer import Tokenizer
+
+
+def load(
+    name: str | Path, *, tokenizer: Tokenizer | None = None, dtype: str = "checkpoint", placement: str = "auto"
+) -> LoadedModel[MlxBackend]:
+    """Load a target.
+
+    Args:
+        name: A Hugging Face directory, a GGUF file, or a name such as `smollm2`.
+        tokenizer: Its tokenizer; None reads the one in the checkpoint.
+        dtype: `checkpoint` keeps what the files hold; `float32`, `float16`, `bfloat16` cast and dequantise.
+        placement: How target and drafter share the machine: `auto`, `one-stream`, `two-streams`, `two-devices`.
+
+    Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to do.
+    """
+    chosen = Placement.choose(placement)
+    path = resolve_checkpoint(str(name))
+    checkpoint = load_checkpoint(path, tokenizer=tokenizer or load_tokenizer(path), dtype=dtype)
+    return LoadedModel(MlxBackend(checkpoint, chosen))
+
+
+def load_assistant(name: str | Path, *, tokenizer: Tokenizer, dtype: str = "checkpoint") -> Assistant:
+    """Load an independent draft model.
+
+    Args:
+        name: As in `load`.
+        tokenizer: The assistant's own tokenizer, given explicitly: it is compared with the target's, id by id, when
+            the two meet.
+        dtype: As in `load`.
+
+    Raises `CheckpointError` or `OptionError` with what to do.
+    """
+    path = resolve_checkpoint(str(name))
+    return Assistant(load_checkpoint(path, tokenizer=tokenizer, dtype=dtype))

@@ -1,0 +1,119 @@
+"""The MLX backend: lends executors for a target, alone or with a separate assistant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+from eredu.backend import ResultT, SpeculativeGenerationVisitor
+from eredu.capability import MtpCapability, MtpCheckpointKind
+from eredu.engine.assistant_executor import AssistantExecutor
+from eredu.engine.checkpoint import LoadedCheckpoint
+from eredu.engine.models import AssistantModel, TargetModel
+from eredu.engine.target_executor import TargetExecutor
+from eredu.errors import CapabilityError, TokenizerError
+from eredu.mlx.cache import SequenceCache
+from eredu.mlx.placement import Placement
+from eredu.terminal import OutputText
+from eredu.text.fingerprint import require_same_tokenizer
+
+CUDA_BUCKET = 512
+"""Padding of attention lengths on CUDA, measured: see `benchmarks/README.md`."""
+
+
+@dataclass(frozen=True)
+class Assistant:
+    """An independent draft model with a tokenizer of its own. The drafter type of `MlxBackend`."""
+
+    checkpoint: LoadedCheckpoint
+
+
+@dataclass(frozen=True)
+class MlxBackend:
+    """Decoding on MLX: Metal, CUDA or CPU, whichever MLX was built for.
+
+    Attributes:
+        target: The loaded target.
+        placement: Streams of target and drafter.
+    """
+
+    target: LoadedCheckpoint
+    placement: Placement
+
+    @property
+    def name(self) -> str:
+        """What the backend runs on."""
+        return f"MLX on {self.placement.target_device}"
+
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        """The checkpoint's end-of-sequence ids."""
+        return frozenset() if self.target.tokenizer is None else self.target.tokenizer.eos_ids
+
+    def output_text(self, stop_strings: Sequence[str]) -> OutputText | None:
+        """Streaming text with the target's tokenizer."""
+        return None if self.target.tokenizer is None else self.target.tokenizer.stream(stop_strings)
+
+    def mtp_capability(self, drafter: Assistant | None) -> MtpCapability:
+        """Ready with an assistant where every cache of both models rolls back exactly."""
+        if drafter is None:
+            return MtpCapability.unavailable()
+        for checkpoint in (self.target, drafter.checkpoint):
+            if SequenceCache(checkpoint.model).stubborn_kinds:
+                return MtpCapability.unsupported(MtpCheckpointKind.SEPARATE, checkpoint.architecture)
+        return MtpCapability.ready(MtpCheckpointKind.SEPARATE)
+
+    def lend_plain(self, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
+        """Lend an executor that proposes nothing."""
+        return visitor.visit(TargetExecutor(self._target_model(), self.placement))
+
+    def lend_speculative(self, drafter: Assistant | None, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
+        """Lend an executor that proposes with an assistant.
+
+        Raises `CapabilityError` where a cache cannot be rolled back exactly, `TokenizerError` where the assistant's
+        tokenizer is not the target's.
+        """
+        if drafter is None:
+            raise CapabilityError("this target has no heads that eredu can use; give an assistant")
+        for role, checkpoint in (("target", self.target), ("assistant", drafter.checkpoint)):
+            _require_rollback(role, checkpoint)
+        executor = AssistantExecutor(self._target_model(), self._assistant_model(drafter), self.placement)
+        return visitor.visit(executor)
+
+    def _target_model(self) -> TargetModel:
+        return TargetModel(self.target.model, self.target.vocabulary_size, self.target.context, attention_bucket())
+
+    def _assistant_model(self, drafter: Assistant) -> AssistantModel:
+        checkpoint = drafter.checkpoint
+        proposable = min(self.target.vocabulary_size, checkpoint.vocabulary_size)
+        if self.target.tokenizer is not None and checkpoint.tokenizer is not None:
+            shared = require_same_tokenizer(self.target.tokenizer.vocabulary, checkpoint.tokenizer.vocabulary)
+            proposable = min(proposable, shared.vocabulary_size)
+        elif self.target.tokenizer is not checkpoint.tokenizer:
+            raise TokenizerError("only one of target and assistant was given a tokenizer; give both, or neither")
+        elif self.target.vocabulary_size != checkpoint.vocabulary_size:
+            raise TokenizerError(
+                f"without tokenizers, the assistant's {checkpoint.vocabulary_size} logit rows must be the target's "
+                f"{self.target.vocabulary_size}"
+            )
+        return AssistantModel(
+            checkpoint.model, checkpoint.context, self.target.vocabulary_size, proposable, attention_bucket()
+        )
+
+
+def attention_bucket() -> int | None:
+    """Padding of attention lengths on this machine: only CUDA plans anew for each length."""
+    on_gpu = mx.default_device().type == mx.DeviceType.gpu
+    return CUDA_BUCKET if on_gpu and not mx.metal.is_available() else None
+
+
+def _require_rollback(role: str, checkpoint: LoadedCheckpoint) -> None:
+    kinds = SequenceCache(checkpoint.model).stubborn_kinds
+    if kinds:
+        raise CapabilityError(
+            f"the {role} in {checkpoint.path} ({checkpoint.architecture}) keeps caches of kind "
+            f"{', '.join(sorted(kinds))}, which cannot be rolled back exactly yet, so speculation could change its output; "
+            "decode it plainly"
+        )
