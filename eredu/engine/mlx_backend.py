@@ -113,7 +113,7 @@ def _require_rollback(role: str, checkpoint: LoadedCheckpoint) -> None:
     kinds = SequenceCache(checkpoint.model).stubborn_kinds
     if kinds:
         raise CapabilityError(
-            f"the {role} in {checkpoint.path} ({checkpoint.architecture}) keeps caches of kind "
-            f"{', '.join(sorted(kinds))}, which cannot be rolled back exactly yet, so speculation could change its output; "
-            "decode it plainly"
+            f"the {role} in {checkpoint.path} ({checkpoint.architecture}) has caches of kind "
+            f"{', '.join(sorted(kinds))}, which cannot be rolled back exactly yet, so speculation could change "
+            "its output; decode it plainly"
         )

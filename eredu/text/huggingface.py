@@ -8,7 +8,7 @@ an output.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ SPECIAL_ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token"
 class LibraryEncoder:
     """Encoder on the `tokenizers` library."""
 
-    tokenizer: tokenizers.Tokenizer
+    tokenizer: tokenizers.Tokenizer = field(repr=False)
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """Ids of the text."""

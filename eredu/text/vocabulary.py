@@ -22,9 +22,9 @@ class Vocabulary:
         ids: Inverse of `tokens`; where two ids share a string, the lower.
     """
 
-    tokens: tuple[str | None, ...]
-    added_ids: frozenset[int] = frozenset()
-    special_ids: frozenset[int] = frozenset()
+    tokens: tuple[str | None, ...] = field(repr=False)
+    added_ids: frozenset[int] = field(default=frozenset(), repr=False)
+    special_ids: frozenset[int] = field(default=frozenset())
     ids: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
