@@ -13,7 +13,6 @@ from eredu.terminal import FinishReason
 
 Ring = Collection[RequestRecord[Any, Any, Any]]
 
-_DRAFTING = frozenset({"draft", "branch"})
 _BRANCHING = frozenset({Phase.LOOKAHEAD_DRAFTING, Phase.LOOKAHEAD_READY})
 
 
@@ -50,7 +49,7 @@ class ScheduleLedger:
             self._started_s = self._clock()
         self._actions[action] += 1
         others = any(other is not record and other.phase in SUBMITTED for other in ring)
-        self._cross_request_drafts += action in _DRAFTING and others
+        self._cross_request_drafts += others and _drafts(action, record)
 
     def observe(self, ring: Ring) -> None:
         """Look at the ring after an action."""
@@ -77,3 +76,8 @@ class ScheduleLedger:
             elapsed_s=self._elapsed_s,
             requests=RequestStatistics.total(requests),
         )
+
+
+def _drafts(action: str, record: RequestRecord[Any, Any, Any]) -> bool:
+    """Whether the action drafts anything: the empty block of plain decoding is no draft."""
+    return action == "branch" or (action == "draft" and record.round is not None and record.round.depth.count > 0)

@@ -20,12 +20,19 @@ def run_requests(
     sink: EventSink | None = None,
     trace: TraceSink | None = None,
 ) -> SpeculativeScheduler[Any, Any, Any]:
-    """Run requests to their ends on an executor and return the scheduler that did, for its results."""
+    """Run requests to their ends on an executor and return the scheduler that did, for its results.
+
+    If one of them raises, the others are cancelled, every end is published, and the error is raised again.
+    """
     scheduler = SpeculativeScheduler[Any, Any, Any](executor, options=options, sink=sink, trace=trace)
     try:
         for request in requests:
             scheduler.add(request)
         scheduler.run()
-    finally:
-        scheduler.close()
+    except BaseException as error:
+        try:
+            scheduler.close()
+        except Exception as closing:  # noqa: BLE001
+            error.add_note(f"cancelling the other requests raised as well: {closing!r}")
+        raise
     return scheduler

@@ -2,7 +2,8 @@
 
 One turn is one action of one request. Requests stand in a ring; each turn serves the next one that can act, so a
 request waits at most one action of every other. Nothing here reads a clock to decide, and nothing knows of arrays:
-the executor carries out, the scheduler decides, commits with one number, installs, and then tells.
+the executor carries out, the scheduler decides, commits with one number, installs, and then tells. It belongs to one
+thread; callbacks and signal handlers of that thread may add and cancel requests, and may not take turns.
 """
 
 from __future__ import annotations
@@ -10,19 +11,19 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic
+from typing import Generic
 
 from eredu.backend import BlockT, CommitPlan, GenerationRequest, SequenceT, SpeculativeExecutor, VerificationT
 from eredu.errors import EreduError, OptionError, SchedulerStalledError
-from eredu.events import Event, EventSink, RequestFinished, TokensCommitted
+from eredu.events import EventSink, RequestFinished, TokensCommitted
 from eredu.options import MtpSchedulerOptions
+from eredu.scheduling.actions import RequestActions
 from eredu.scheduling.admission import admit
-from eredu.scheduling.clipping import clip_depth
-from eredu.scheduling.ledger import ScheduleLedger, branches, in_flight
-from eredu.scheduling.lookahead import AdaptiveLookahead, planned_length
+from eredu.scheduling.ledger import ScheduleLedger
+from eredu.scheduling.lookahead import AdaptiveLookahead
+from eredu.scheduling.outbox import Outbox
 from eredu.scheduling.phase import SUBMITTED, Phase
-from eredu.scheduling.record import RequestRecord, Round
-from eredu.scheduling.resolution import BranchView, Resolution, resolve_round
+from eredu.scheduling.record import RequestRecord
 from eredu.scheduling.trace import Tracer, TraceSink
 from eredu.statistics import RequestStatistics, ScheduleStatistics
 from eredu.terminal import FinishReason
@@ -34,7 +35,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
     Args:
         executor: Carries out the decisions.
         options: The schedule.
-        sink: Called with every event, after the commit that made it true. It may cancel requests.
+        sink: Called with every event, after the commit that made it true. It may add and cancel requests.
         trace: Called with every action as a JSON-able mapping; None costs nothing.
         clock: Seconds, for the diagnostic times only.
     """
@@ -50,13 +51,13 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
     ) -> None:
         self._executor = executor
         self._options = options or MtpSchedulerOptions()
-        self._sink = sink
         self._trace = Tracer(trace)
         self._clock = clock
         self._ring: deque[RequestRecord[SequenceT, BlockT, VerificationT]] = deque()
         self._records: dict[int, RequestRecord[SequenceT, BlockT, VerificationT]] = {}
-        self._outbox: deque[Event] = deque()
-        self._publishing = False
+        self._outbox = Outbox(sink)
+        self._actions = RequestActions(executor, self._options, self._outbox, self._trace, clock)
+        self._acting = False
         self._ledger = ScheduleLedger(clock)
 
     # ---- requests ------------------------------------------------------------------------------------------------
@@ -89,8 +90,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         """
         record = self._record(index)
         record.cancelling = record.is_live
-        if not self._publishing:
-            self._cancel_pending()
+        self._settle()
 
     def output(self, index: int) -> tuple[int, ...]:
         """Committed output tokens of a request."""
@@ -115,7 +115,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
     @property
     def is_done(self) -> bool:
         """Whether every request has ended and every event is out."""
-        return not self._outbox and not any(record.is_live for record in self._records.values())
+        return not self._ring and self._outbox.is_empty
 
     def _record(self, index: int) -> RequestRecord[SequenceT, BlockT, VerificationT]:
         if index not in self._records:
@@ -133,225 +133,112 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
     def turn(self) -> None:
         """Serve the next request that can act.
 
-        Raises `SchedulerStalledError` if live requests remain and none can. Whatever an action raises ends its
-        request with reason `failed`, publishes nothing of the round, and is raised again; other requests go on.
+        Raises `SchedulerStalledError` if live requests remain and none can, and `EreduError` inside a callback.
+        Whatever an action raises ends its request with reason `failed`, publishes nothing of the round, and is raised
+        again; other requests go on with the next turn. What the sink raises is raised again too, and ends nothing.
         """
-        self._publish()
-        self._cancel_pending()
+        if self._is_busy:
+            raise EreduError("a turn was asked for inside a callback of another turn; take turns from outside only")
+        self._settle()
         for _ in range(len(self._ring)):
             record = self._ring[0]
             self._ring.rotate(-1)
-            action = self._action(record)
+            action = self._actions.enabled(record, self._ring)
             if action is not None:
-                self._ledger.count(action.__name__.removeprefix("_"), record, self._ring)
-                self._trace.turn = self._ledger.turns
-                try:
-                    action(record)
-                except Exception:
-                    if record.is_live:
-                        self._end(record, Phase.CANCELLED, FinishReason.FAILED)
-                    raise
-                self._ledger.observe(self._ring)
-                self._publish()
-                self._cancel_pending()
+                self._serve(record, action)
+                self._settle()
                 return
-        if any(record.is_live for record in self._ring):
+        if self._ring:
             phases = {record.request.index: str(record.phase) for record in self._ring}
             raise SchedulerStalledError(f"no request can act, and these are alive: {phases}")
 
-    def _action(
-        self, record: RequestRecord[SequenceT, BlockT, VerificationT]
-    ) -> Callable[[RequestRecord[SequenceT, BlockT, VerificationT]], None] | None:
-        match record.phase:
-            case Phase.PREFILL:
-                return self._prefill
-            case Phase.READY_TO_DRAFT:
-                return self._draft
-            case Phase.READY_TO_SUBMIT:
-                return self._submit if in_flight(self._ring) < self._options.max_in_flight else None
-            case Phase.VERIFICATION_IN_FLIGHT:
-                return self._resolve if self._planned(record) == 0 else self._begin_branch
-            case Phase.LOOKAHEAD_DRAFTING:
-                return self._branch
-            case Phase.LOOKAHEAD_READY | Phase.RESOLUTION:
-                return self._resolve
-            case _:
-                return None
-
-    # ---- actions -------------------------------------------------------------------------------------------------
-
-    def _prefill(self, record: RequestRecord[SequenceT, BlockT, VerificationT]) -> None:
-        left = self._executor.prefill(record.sequence, self._options.prefill_chunk)
-        self._trace.prefill(record, left)
-        if left == 0:
-            self._begin_round(record)
-            record.enter(Phase.READY_TO_DRAFT)
-
-    def _begin_round(self, record: RequestRecord[SequenceT, BlockT, VerificationT]) -> None:
-        depth = clip_depth(
-            record.request.options.max_proposals, self._executor.traits, record.committed, record.watch.remaining
-        )
-        record.round = Round(depth)
-
-    def _draft(self, record: RequestRecord[SequenceT, BlockT, VerificationT]) -> None:
-        current = _current(record)
-        promoted = current.block
-        started_s = self._clock()
-        current.block = self._executor.draft(record.sequence, current.depth.count, promoted, record.watch.constraint)
-        current.drafting_s += self._clock() - started_s
-        self._trace.draft(record, current.block.count, 0 if promoted is None else promoted.count)
-        record.enter(Phase.READY_TO_SUBMIT)
-
-    def _submit(self, record: RequestRecord[SequenceT, BlockT, VerificationT]) -> None:
-        current = _current(record)
-        block = _block(record)
-        more = record.watch.remaining > block.count + 1
-        current.verification = self._executor.submit(record.sequence, block, more)
-        current.planned = self._plan(record, block.count)
-        self._trace.submit(record, block.count + 1)
-        record.enter(Phase.VERIFICATION_IN_FLIGHT)
-
-    def _plan(self, record: RequestRecord[SequenceT, BlockT, VerificationT], depth: int) -> int:
-        options = record.request.options
-        if not self._options.lookahead or not record.adaptive.enabled or _block(record).at_grammar_end:
-            return 0
-        return planned_length(
-            depth,
-            options.branch_length,
-            options.max_proposals,
-            self._executor.traits,
-            record.committed,
-            record.watch.remaining,
-        )
-
-    def _planned(self, record: RequestRecord[SequenceT, BlockT, VerificationT]) -> int:
-        full = branches(self._ring) >= self._options.max_branches
-        return 0 if full else _current(record).planned
-
-    def _begin_branch(self, record: RequestRecord[SequenceT, BlockT, VerificationT]) -> None:
-        record.enter(Phase.LOOKAHEAD_DRAFTING)
-
-    def _branch(self, record: RequestRecord[SequenceT, BlockT, VerificationT]) -> None:
-        current = _current(record)
-        started_s = self._clock()
-        current.branch = self._executor.branch(record.sequence, _block(record), current.planned)
-        current.drafting_s += self._clock() - started_s
-        self._trace.branch(record, current.planned, current.branch.count)
-        record.enter(Phase.LOOKAHEAD_READY)
-
-    def _resolve(self, record: RequestRecord[SequenceT, BlockT, VerificationT]) -> None:
-        if record.phase is not Phase.RESOLUTION:
-            record.enter(Phase.RESOLUTION)
-        current = _current(record)
-        if current.verification is None:
-            raise EreduError(f"request {record.request.index} has nothing in flight to resolve")
-        started_s = self._clock()
-        outcome = self._executor.wait(record.sequence, current.verification)
-        waited_s = self._clock() - started_s
-        branch = current.branch
-        view = None
-        if branch is not None:
-            view = BranchView(
-                current.planned, branch.count, lambda: self._executor.branch_head(record.sequence, branch)
-            )
-        resolution = resolve_round(
-            outcome=outcome,
-            depth=current.depth,
-            branch=view,
-            watch=record.watch,
-            adaptive=record.adaptive,
-            statistics=record.statistics,
-            requested=record.request.options.max_proposals,
-            committed=record.committed,
-            traits=self._executor.traits,
-        )
-        self._trace.resolve(record, outcome, resolution)
-        promoted = self._executor.commit(record.sequence, resolution.plan, branch)
-        self._trace.commit(record, resolution.plan.kept)
-        self._install(record, resolution, promoted, waited_s)
-
-    def _install(
+    def _serve(
         self,
         record: RequestRecord[SequenceT, BlockT, VerificationT],
-        resolution: Resolution,
-        promoted: BlockT | None,
-        waited_s: float,
+        action: Callable[[RequestRecord[SequenceT, BlockT, VerificationT]], FinishReason | None],
     ) -> None:
-        watch, text = resolution.walk.watch.take_text(ended=resolution.walk.finish is not None)
-        statistics = resolution.statistics.with_times(drafting_s=_current(record).drafting_s, waiting_s=waited_s)
-        position = len(record.output)
-        record.watch = watch
-        record.adaptive = resolution.adaptive
-        record.statistics = statistics
-        record.output.extend(resolution.walk.emitted)
-        self._outbox.append(TokensCommitted(record.request.index, position, resolution.walk.emitted, text))
-        self._trace.publish(record, resolution.walk)
-        if resolution.walk.finish is not None or resolution.next_depth is None:
-            self._end(record, Phase.COMPLETED, resolution.walk.finish or FinishReason.LENGTH)
+        self._ledger.count(action.__name__, record, self._ring)
+        self._trace.turn = self._ledger.turns
+        self._acting = True
+        try:
+            reason = action(record)
+            if reason is not None:
+                self._end(record, Phase.COMPLETED, reason)
+        except Exception as error:
+            self._fail(record, error)
+            raise
+        finally:
+            self._acting = False
+        self._ledger.observe(self._ring)
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether the call comes from inside an action or a callback, so that its effect has to wait."""
+        return self._acting or self._outbox.is_publishing
+
+    def _settle(self) -> None:
+        """Publish what is queued and carry out the cancellations that it asks for, until neither is left."""
+        if self._is_busy:
             return
-        record.round = Round(resolution.next_depth, promoted)
-        full = promoted is not None and promoted.count == resolution.next_depth.count
-        record.enter(Phase.READY_TO_SUBMIT if full else Phase.READY_TO_DRAFT)
+        self._outbox.publish()
+        while (record := next((record for record in self._ring if record.cancelling), None)) is not None:
+            self._cancel(record)
+            self._outbox.publish()
 
     # ---- ends ----------------------------------------------------------------------------------------------------
 
-    def _cancel_pending(self) -> None:
-        for record in list(self._ring):
-            if record.cancelling and record.is_live:
-                record.cancelling = False
-                self._cancel(record)
-
     def _cancel(self, record: RequestRecord[SequenceT, BlockT, VerificationT]) -> None:
-        phase = record.phase
-        current = record.round
-        if phase in SUBMITTED and current is not None and current.verification is not None:
-            self._executor.wait(record.sequence, current.verification)
-            self._executor.commit(record.sequence, CommitPlan(kept=0, tokens=()), current.branch)
-        record.watch, text = record.watch.take_text(ended=True)
-        if text:
-            self._outbox.append(TokensCommitted(record.request.index, len(record.output), (), text))
-        self._trace.cancel(record, phase)
-        self._end(record, Phase.CANCELLED, FinishReason.CANCELLED)
-        self._publish()
+        phase, current = record.phase, record.round
+        self._acting = True
+        try:
+            if phase in SUBMITTED and current is not None and current.verification is not None:
+                self._executor.wait(record.sequence, current.verification)
+                self._executor.commit(record.sequence, CommitPlan(kept=0, tokens=()), current.branch)
+            record.watch, text = record.watch.take_text(ended=True)
+            if text:
+                self._outbox.put(TokensCommitted(record.request.index, len(record.output), (), text))
+            self._trace.cancel(record, phase)
+            self._end(record, Phase.CANCELLED, FinishReason.CANCELLED)
+        except Exception as error:
+            self._fail(record, error)
+            raise
+        finally:
+            self._acting = False
+
+    def _fail(self, record: RequestRecord[SequenceT, BlockT, VerificationT], error: Exception) -> None:
+        """End a request whose action raised; what ending it raises on top is noted on the error."""
+        if not record.is_live:
+            return
+        try:
+            self._end(record, Phase.CANCELLED, FinishReason.FAILED)
+        except Exception as closing:  # noqa: BLE001
+            error.add_note(f"ending request {record.request.index} raised as well: {closing!r}")
 
     def _end(self, record: RequestRecord[SequenceT, BlockT, VerificationT], phase: Phase, reason: FinishReason) -> None:
+        record.enter(phase)
         record.round = None
         record.finish = reason
         record.statistics = record.statistics.with_times(elapsed_s=self._clock() - record.opened_s)
-        record.enter(phase)
         self._ring.remove(record)
-        self._outbox.append(RequestFinished(record.request.index, reason, record.statistics))
+        self._outbox.put(RequestFinished(record.request.index, reason, record.statistics))
         self._ledger.end(reason)
-        self._trace.close(record)
-        self._executor.close(record.sequence)
-
-    def _publish(self) -> None:
-        if self._publishing:
-            return
-        self._publishing = True
         try:
-            while self._outbox:
-                event = self._outbox.popleft()
-                if self._sink is not None:
-                    self._sink(event)
+            self._trace.close(record)
         finally:
-            self._publishing = False
+            self._executor.close(record.sequence)
 
     def close(self) -> None:
-        """Cancel what is still alive, so that nothing keeps running."""
-        for record in list(self._ring):
+        """Cancel what is still alive, so that nothing keeps running, and publish what is left.
+
+        Raises the first error that this meets, after every request has ended.
+        """
+        for record in self._ring:
             record.cancelling = True
-        self._cancel_pending()
-
-
-def _current(record: RequestRecord[Any, BlockT, VerificationT]) -> Round[BlockT, VerificationT]:
-    if record.round is None:
-        raise EreduError(f"request {record.request.index} has no round in phase '{record.phase}'")
-    return record.round
-
-
-def _block(record: RequestRecord[Any, BlockT, Any]) -> BlockT:
-    block = _current(record).block
-    if block is None:
-        raise EreduError(f"request {record.request.index} has no block in phase '{record.phase}'")
-    return block
+        errors: list[Exception] = []
+        while not self._is_busy and not self.is_done:
+            try:
+                self._settle()
+            except Exception as error:  # noqa: BLE001, PERF203
+                errors.append(error)
+        if errors:
+            raise errors[0]
