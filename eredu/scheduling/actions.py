@@ -178,9 +178,7 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
         position = len(record.output)
         record.watch = watch
         record.adaptive = resolution.adaptive
-        record.statistics = resolution.statistics.with_times(
-            drafting_s=_current(record).drafting_s, waiting_s=waited_s
-        )
+        record.statistics = resolution.statistics.with_times(drafting_s=_current(record).drafting_s, waiting_s=waited_s)
         record.output.extend(walk.emitted)
         record.round = None if following is None else Round(following, promoted)
         self._outbox.put(TokensCommitted(record.request.index, position, walk.emitted, text))

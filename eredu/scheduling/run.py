@@ -32,7 +32,7 @@ def run_requests(
     except BaseException as error:
         try:
             scheduler.close()
-        except Exception as closing:  # noqa: BLE001
+        except Exception as closing:
             error.add_note(f"cancelling the other requests raised as well: {closing!r}")
         raise
     return scheduler

@@ -211,7 +211,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
             return
         try:
             self._end(record, Phase.CANCELLED, FinishReason.FAILED)
-        except Exception as closing:  # noqa: BLE001
+        except Exception as closing:
             error.add_note(f"ending request {record.request.index} raised as well: {closing!r}")
 
     def _end(self, record: RequestRecord[SequenceT, BlockT, VerificationT], phase: Phase, reason: FinishReason) -> None:
@@ -238,7 +238,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         while not self._is_busy and not self.is_done:
             try:
                 self._settle()
-            except Exception as error:  # noqa: BLE001, PERF203
+            except Exception as error:
                 errors.append(error)
         if errors:
             raise errors[0]
