@@ -1,0 +1,1 @@
+"""Engines as subjects: the one place where the suite imports an engine."""

@@ -1,0 +1,135 @@
+"""The subject mlx-lm: its plain and its speculative decoding, through `generate_step` and `speculative_generate_step`.
+
+Only public functions are used. What mlx-lm has no option for is declared as absent, never imitated here: the verdict
+would be about this file. Ending at an end id is the exception, since both generators leave it to their caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.generate import generate_step, speculative_generate_step
+from mlx_lm.sample_utils import make_logits_processors, make_sampler
+from mlx_lm.utils import load_model
+
+from eredu_conformance.protocol.capabilities import Capabilities, Feature
+from eredu_conformance.protocol.errors import SkippedRunError
+from eredu_conformance.protocol.options import Acceptance, RunOptions
+from eredu_conformance.protocol.run import Answer, Finish, Request, Run, RunResult
+
+MAX_PROPOSALS = 16
+
+_OWN_SEMANTICS = {
+    "top_k": "ties at the k-th logit are cut to k ids; applied after top_p and min_p; 1 to V - 1 only",
+    "presence_penalty": "counts the prompt too, within repeat_last_n tokens",
+    "frequency_penalty": "counts the prompt too, within repeat_last_n tokens",
+}
+
+
+class MlxLmSubject:
+    """mlx-lm as it is installed, on the default device."""
+
+    def start(self) -> Capabilities:
+        """Declare what the installed mlx-lm has."""
+        return Capabilities(
+            name="mlx-lm",
+            version=version("mlx-lm"),
+            architectures=frozenset({"llama", "qwen3"}),
+            features=frozenset({Feature.SEEDS, Feature.SLIDING_WINDOW, Feature.STATISTICS}),
+            options=frozenset(
+                {
+                    "temperature",
+                    "top_k",
+                    "top_p",
+                    "min_p",
+                    "logit_bias",
+                    "repetition_penalty",
+                    "repeat_last_n",
+                    "presence_penalty",
+                    "frequency_penalty",
+                    "eos_ids",
+                    "prefill_chunk",
+                }
+            ),
+            acceptance=(Acceptance.MATCHING,),
+            max_proposals=MAX_PROPOSALS,
+            own_semantics=_OWN_SEMANTICS,
+        )
+
+    def run(self, run: Run) -> RunResult:
+        """Decode one request with fresh caches."""
+        if len(run.requests) != 1:
+            raise SkippedRunError("mlx-lm decodes one request at a time when it speculates")
+        request = run.requests[0]
+        seed = request.options.seed if request.options.seed is not None else run.seed
+        if seed is not None:
+            mx.random.seed(seed)
+        return RunResult(answers=(_collect(request, _tokens(run, request)),))
+
+    def stop(self) -> None:
+        """Forget the loaded models."""
+        _model.cache_clear()
+
+
+@lru_cache(maxsize=8)
+def _model(directory: Path) -> Any:
+    model, _ = load_model(directory)
+    return model
+
+
+def _tokens(run: Run, request: Request) -> Iterator[tuple[int, bool]]:
+    """Ids as mlx-lm yields them, each with whether it was a proposal."""
+    options = request.options
+    arguments: dict[str, Any] = {
+        "max_tokens": options.max_tokens,
+        "sampler": _sampler(options),
+        "logits_processors": _processors(options),
+    }
+    if run.schedule.prefill_chunk is not None:
+        arguments["prefill_step_size"] = run.schedule.prefill_chunk
+    prompt, target = mx.array(request.prompt, mx.uint32), _model(run.checkpoint.target)
+    if options.max_proposals == 0:
+        for token, _ in generate_step(prompt, target, **arguments):
+            yield int(token), False
+        return
+    if run.checkpoint.draft is None:
+        raise SkippedRunError("the run asks for proposals and names no draft checkpoint")
+    draft = _model(run.checkpoint.draft)
+    arguments["num_draft_tokens"] = options.max_proposals
+    for token, _, proposed in speculative_generate_step(prompt, target, draft, **arguments):
+        yield int(token), bool(proposed)
+
+
+def _collect(request: Request, tokens: Iterator[tuple[int, bool]]) -> Answer:
+    output: list[int] = []
+    accepted, finish = 0, Finish.LENGTH
+    for token, proposed in tokens:
+        output.append(token)
+        accepted += proposed
+        if token in request.options.eos_ids:
+            finish = Finish.EOS
+            break
+    statistics = {"emitted": len(output), "accepted": accepted, "target_tokens": len(output) - accepted}
+    return Answer(tokens=tuple(output), finish=finish, statistics=statistics)
+
+
+def _sampler(options: RunOptions) -> Any:
+    return make_sampler(temp=options.temperature, top_p=options.top_p, min_p=options.min_p, top_k=options.top_k)
+
+
+def _processors(options: RunOptions) -> Any:
+    """mlx-lm's processors. A context of 0 tokens means all to it too, for `tokens[-0:]` is everything."""
+    return make_logits_processors(
+        logit_bias=dict(options.logit_bias),
+        repetition_penalty=None if options.repetition_penalty == 1 else options.repetition_penalty,
+        repetition_context_size=options.repeat_last_n,
+        presence_penalty=options.presence_penalty,
+        presence_context_size=options.repeat_last_n,
+        frequency_penalty=options.frequency_penalty,
+        frequency_context_size=options.repeat_last_n,
+    )
