@@ -1,0 +1,174 @@
+"""Any executor, instrumented: a log of its calls, faults at chosen calls, and delays on a clock of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from eredu.backend import (
+    BlockT,
+    CommitPlan,
+    ExecutorTraits,
+    GenerationRequest,
+    SequenceT,
+    SpeculativeExecutor,
+    VerificationOutcome,
+    VerificationT,
+)
+from eredu.constraint import Constraint
+
+METHODS = ("open", "prefill", "draft", "submit", "branch", "wait", "branch_head", "commit", "close")
+"""The methods of `SpeculativeExecutor` that act."""
+
+T = TypeVar("T")
+
+
+class Call(NamedTuple):
+    """One call: its method, the request's number, and its arguments behind the sequence."""
+
+    method: str
+    request: int
+    arguments: tuple[Any, ...]
+
+
+class InjectedFaultError(RuntimeError):
+    """Raised on purpose by an `InstrumentedExecutor`."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Where to raise.
+
+    Attributes:
+        method: A name of `METHODS`.
+        number: Which call of it, from 1, counted over the request if one is named, else over all.
+        request: Number of the request that it concerns; None for any.
+        after: Whether the call does its work before it raises.
+    """
+
+    method: str
+    number: int = 1
+    request: int | None = None
+    after: bool = False
+
+
+class FakeClock:
+    """Seconds that pass only where somebody says so. Calling it reads it."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        """The time, in seconds."""
+        return self.now_s
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now_s += seconds
+
+
+@dataclass(eq=False)
+class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
+    """Implements `SpeculativeExecutor` by another executor.
+
+    Attributes:
+        inner: Does the work.
+        faults: Where to raise.
+        clock: Moved by every call.
+        delays_s: Seconds of a call by method; `verification` is what passes between submission and completion.
+        hook: Called with every call before it is carried out.
+        calls: The log.
+    """
+
+    inner: SpeculativeExecutor[SequenceT, BlockT, VerificationT]
+    faults: tuple[Fault, ...] = ()
+    clock: FakeClock = field(default_factory=FakeClock)
+    delays_s: Mapping[str, float] = field(default_factory=dict)
+    hook: Callable[[Call], None] | None = None
+    calls: list[Call] = field(default_factory=list)
+    _numbers: dict[int, int] = field(default_factory=dict)
+    _counts: Counter[tuple[str, int | None]] = field(default_factory=Counter)
+    _ready_s: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def traits(self) -> ExecutorTraits:
+        """The inner executor's."""
+        return self.inner.traits
+
+    def open(self, request: GenerationRequest) -> SequenceT:
+        """Log, delay, fail or forward."""
+        sequence = self._call("open", request.index, (request,), lambda: self.inner.open(request))
+        self._numbers[id(sequence)] = request.index
+        return sequence
+
+    def prefill(self, sequence: SequenceT, limit: int) -> int:
+        """Log, delay, fail or forward."""
+        result: int = self._forward("prefill", sequence, limit)
+        return result
+
+    def draft(self, sequence: SequenceT, count: int, promoted: BlockT | None, constraint: Constraint | None) -> BlockT:
+        """Log, delay, fail or forward."""
+        result: BlockT = self._forward("draft", sequence, count, promoted, constraint)
+        return result
+
+    def submit(self, sequence: SequenceT, block: BlockT, more: bool) -> VerificationT:  # noqa: FBT001
+        """Log, delay, fail or forward; the verification is ready `delays_s["verification"]` later."""
+        verification: VerificationT = self._forward("submit", sequence, block, more)
+        self._ready_s[id(sequence)] = self.clock.now_s + self.delays_s.get("verification", 0.0)
+        return verification
+
+    def branch(self, sequence: SequenceT, block: BlockT, count: int) -> BlockT:
+        """Log, delay, fail or forward."""
+        result: BlockT = self._forward("branch", sequence, block, count)
+        return result
+
+    def wait(self, sequence: SequenceT, verification: VerificationT) -> VerificationOutcome:
+        """Log, delay until the verification is ready, fail or forward."""
+        self.clock.now_s = max(self.clock.now_s, self._ready_s.get(id(sequence), 0.0))
+        result: VerificationOutcome = self._forward("wait", sequence, verification)
+        return result
+
+    def branch_head(self, sequence: SequenceT, branch: BlockT) -> int:
+        """Log, delay, fail or forward."""
+        result: int = self._forward("branch_head", sequence, branch)
+        return result
+
+    def commit(self, sequence: SequenceT, plan: CommitPlan, branch: BlockT | None) -> BlockT | None:
+        """Log, delay, fail or forward."""
+        result: BlockT | None = self._forward("commit", sequence, plan, branch)
+        return result
+
+    def close(self, sequence: SequenceT) -> None:
+        """Log, delay, fail or forward."""
+        self._forward("close", sequence)
+
+    def called(self, method: str, request: int | None = None) -> list[Call]:
+        """Calls of one method, of one request or of all."""
+        return [call for call in self.calls if call.method == method and request in {None, call.request}]
+
+    def _forward(self, method: str, sequence: SequenceT, *arguments: Any) -> Any:
+        inner = getattr(self.inner, method)
+        number = self._numbers[id(sequence)]
+        return self._call(method, number, arguments, lambda: inner(sequence, *arguments))
+
+    def _call(self, method: str, request: int, arguments: tuple[Any, ...], work: Callable[[], T]) -> T:
+        call = Call(method, request, arguments)
+        self.calls.append(call)
+        self._counts.update([(method, None), (method, request)])
+        self.clock.advance(self.delays_s.get(method, 0.0))
+        if self.hook is not None:
+            self.hook(call)
+        fault = next((fault for fault in self.faults if self._strikes(fault, call)), None)
+        if fault is not None and not fault.after:
+            raise InjectedFaultError(f"planned before {method} number {fault.number} of request {request}")
+        result = work()
+        if fault is not None:
+            raise InjectedFaultError(f"planned behind {method} number {fault.number} of request {request}")
+        return result
+
+    def _strikes(self, fault: Fault, call: Call) -> bool:
+        if fault.method != call.method or fault.request not in {None, call.request}:
+            return False
+        return self._counts[fault.method, fault.request] == fault.number
