@@ -1,0 +1,167 @@
+"""Speculative decoding of one request: a loop over rounds, one step after the other, nothing concurrent.
+
+A branch is drafted between submission and waiting, where a real engine would have time for it. Requests never share
+anything but models and, if one is given, a prefix store that hands out copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eredu_reference.adaptive import Adaptive
+from eredu_reference.clipping import budget_of
+from eredu_reference.decoding import Decoding, Event, Observer, Setting, no_observer
+from eredu_reference.drafting import draft_block, draft_branch
+from eredu_reference.errors import Cancelled
+from eredu_reference.frontier import Frontier
+from eredu_reference.models import Drafter, Model, Output, feed
+from eredu_reference.pieces import PIECES, Pieces
+from eredu_reference.prefix import PrefixEntry, PrefixStore, copy_entry
+from eredu_reference.report import Report, report_of
+from eredu_reference.requests import Request, Schedule
+from eredu_reference.resolution import resolve
+from eredu_reference.rows import logits_of, one_hot
+from eredu_reference.settlement import abandon, cancel, settle
+from eredu_reference.sources import RandomSource
+from eredu_reference.terminal import Budget, FinishReason
+from eredu_reference.verification import Verification
+
+
+def decode_speculative(
+    target: Model,
+    drafter: Drafter | None,
+    request: Request,
+    *,
+    schedule: Schedule = Schedule(),  # noqa: B008
+    pieces: Pieces = PIECES,
+    source: RandomSource | None = None,
+    observe: Observer = no_observer,
+    events: list[Event] | None = None,
+    store: PrefixStore | None = None,
+) -> Report:
+    """Decode one request with proposals.
+
+    Args:
+        target: The model whose law counts.
+        drafter: The model that proposes; None proposes nothing.
+        request: What is asked.
+        schedule: What may be drafted ahead.
+        pieces: The engine's parts.
+        source: Where random numbers come from; None is the request's own seed.
+        observe: Called after every event; may raise `Cancelled` to cancel the request there.
+        events: A log to append to; None starts one.
+        store: Caches of earlier requests, used and added to; None keeps none.
+
+    Raises whatever a model, a rule or the observer raises; the state that the observer was shown is then the one
+    before the round.
+    """
+    setting = Setting(target, drafter, schedule, pieces, observe, [] if events is None else events)
+    state = open_request(setting, request, source)
+    try:
+        if store is not None:
+            restore(setting, state, store)
+        prefill(setting, state)
+        while state.finish is None:
+            run_round(setting, state)
+    except Cancelled:
+        cancel(setting, state)
+    except BaseException:
+        abandon(setting, state)
+        raise
+    if store is not None:
+        keep(setting, state, store)
+    return report_of(state, setting.events)
+
+
+def decode_each(
+    target: Model,
+    drafter: Drafter | None,
+    requests: Sequence[Request],
+    *,
+    schedule: Schedule = Schedule(),  # noqa: B008
+    pieces: Pieces = PIECES,
+) -> list[Report]:
+    """Decode several requests, each as if it were alone."""
+    return [decode_speculative(target, drafter, request, schedule=schedule, pieces=pieces) for request in requests]
+
+
+def open_request(setting: Setting, request: Request, source: RandomSource | None) -> Decoding:
+    """State before anything is fed. Raises `RequestError` for a pair that cannot work together."""
+    if setting.drafter is not None:
+        setting.pieces.check_pair(setting.target, setting.drafter)
+    tokens, by_context = budget_of(request, setting.target.context)
+    return Decoding(
+        request=request,
+        rule=setting.pieces.choose_rule(request),
+        budget=Budget(tokens, FinishReason.CONTEXT if by_context else FinishReason.LENGTH),
+        source=setting.pieces.source_of(request) if source is None else source,
+        target_cache=setting.target.new_cache(),
+        committed=request.prompt,
+        frontier=None if setting.drafter is None else Frontier(setting.drafter.model.new_cache()),
+        grammar=None if request.constraint is None else request.constraint.start,
+        adaptive=Adaptive(setting.schedule.adaptive_window),
+    )
+
+
+def prefill(setting: Setting, state: Decoding) -> None:
+    """Feed the prompt but its last token, in chunks."""
+    inputs = setting.pieces.prefill_inputs(state.request.prompt)
+    chunk = setting.schedule.prefill_chunk
+    for first in range(len(state.target_cache), len(inputs), chunk):
+        part = inputs[first : first + chunk]
+        for index, token in enumerate(part, start=first):
+            position = setting.pieces.position_of(index, state.target_cache)
+            output = feed(setting.target, state.target_cache, token, position)
+            state.hiddens += (output.hidden,)
+        state.target_cache.settle(len(state.target_cache))
+        setting.say(state, "prefill", fed=len(part), left=len(inputs) - first - len(part))
+
+
+def run_round(setting: Setting, state: Decoding) -> None:
+    """Draft, submit, draft ahead, wait, resolve, settle."""
+    work = draft_block(setting, state)
+    verification = submit(setting, state, work.block.tokens)
+    work.verification = verification
+    setting.say(state, "submit", inputs=list(verification.inputs))
+    draft_branch(setting, state, work)
+    outputs = setting.pieces.await_rows(verification)
+    setting.say(state, "wait", rows=len(outputs))
+    settle(setting, state, work, verification, resolve(setting, state, work, outputs))
+    if state.finish is not None:
+        setting.say(state, "end", finish=state.finish.value)
+
+
+def submit(setting: Setting, state: Decoding, proposals: tuple[int, ...]) -> Verification:
+    """Hand the leading token and the proposals to the target. Nothing is computed before it is waited for."""
+    pieces, cache, first = setting.pieces, state.target_cache, len(state.committed) - 1
+    inputs = (state.committed[-1], *proposals)
+
+    def work() -> list[Output]:
+        return pieces.feed_block(
+            setting.target, cache, inputs, lambda offset: pieces.position_of(first + offset, cache)
+        )
+
+    # What a buffer holds before it is written: here a row that says id 0, for every input.
+    stale = Output(logits_of(one_hot(0, setting.target.vocabulary)), setting.target.hidden(setting.target.new_cache()))
+    return Verification(inputs, work, [stale] * len(inputs))
+
+
+def restore(setting: Setting, state: Decoding, store: PrefixStore) -> None:
+    """Start from the longest entry of the store that serves the prompt."""
+    found = [setting.pieces.restore_prefix(entry, state.request.prompt) for entry in store.entries]
+    entries = [entry for entry in found if entry is not None]
+    if not entries:
+        return
+    entry = max(entries, key=lambda item: len(item.tokens))
+    state.target_cache, state.hiddens = entry.cache, entry.hiddens
+    if state.frontier is not None and entry.frontier is not None:
+        state.frontier = entry.frontier
+    setting.say(state, "restore", length=len(state.target_cache))
+
+
+def keep(setting: Setting, state: Decoding, store: PrefixStore) -> None:
+    """Leave the caches of a finished request for later ones."""
+    proposals = state.reports[-1].proposals if state.reports else ()
+    inputs = setting.pieces.stored_inputs(state.committed, proposals)
+    entry = PrefixEntry(inputs, state.target_cache, state.hiddens, state.frontier)
+    store.entries.append(copy_entry(entry))

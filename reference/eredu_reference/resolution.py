@@ -1,0 +1,101 @@
+"""Resolving a round on copies: what it emits, what becomes of its branch, and the one state that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from eredu_reference.adaptive import Adaptive
+from eredu_reference.constraint import State, state_after
+from eredu_reference.deciding import Decision, decide, target_rows
+from eredu_reference.decoding import Decoding, RoundWork, Setting
+from eredu_reference.frontier import Block
+from eredu_reference.models import Output
+from eredu_reference.statistics import BranchOutcome, RoundReport
+from eredu_reference.terminal import Walk
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """All that a round decided; nothing of it is in force yet.
+
+    Attributes:
+        decision: Accepted proposals and the target's token.
+        walk: The emitted tokens, and why the output ends there, if it does.
+        outputs: The target's rows.
+        grammar: State behind the emitted tokens.
+        promoted: Start of the next block, where the branch lives.
+        adaptive: The switch behind this round.
+        report: The round, for its observers.
+    """
+
+    decision: Decision
+    walk: Walk
+    outputs: tuple[Output, ...]
+    grammar: State
+    promoted: Block | None
+    adaptive: Adaptive
+    report: RoundReport
+
+
+def resolve(setting: Setting, state: Decoding, work: RoundWork, outputs: tuple[Output, ...]) -> Resolution:
+    """Decide over the proposals, then over the branch."""
+    pieces, block, request = setting.pieces, work.block, state.request
+    rows = target_rows(setting, state, block, outputs)
+    decision = decide(pieces, state, block, rows)
+    offered = pieces.candidates(block.tokens, decision.accepted, decision.token)
+    walked = pieces.walk(request, state.output, state.grammar, offered, state.budget)
+    setting.say(
+        state,
+        "resolve",
+        accepted=decision.accepted,
+        token=decision.token,
+        emitted=list(walked.emitted),
+        finish=None if walked.finish is None else walked.finish.value,
+    )
+    grammar = pieces.install_grammar(request.constraint, state.grammar, block.tokens, walked.emitted)
+    promoted = _promoted(setting, state, work, decision, walked)
+    report = _report(state, work, decision, walked, promoted)
+    adaptive = state.adaptive
+    if work.branch is not None:
+        is_promoted = promoted is not None
+        adaptive = pieces.observe_branch(adaptive, work.planned, promoted=is_promoted, reused=report.reused)
+        report = replace(report, disabled=state.adaptive.enabled and not adaptive.enabled)
+        setting.say(state, "resolve-branch", outcome=report.branch.value, reused=report.reused)
+    return Resolution(decision, walked, outputs, grammar, promoted, adaptive, report)
+
+
+def _promoted(setting: Setting, state: Decoding, work: RoundWork, decision: Decision, walked: Walk) -> Block | None:
+    """Start of the next block, if the branch lives."""
+    pieces, branch, count = setting.pieces, work.branch, len(work.block.tokens)
+    if branch is None or not branch.tokens:
+        return None
+    terminal = walked.finish is not None
+    guess, token = branch.tokens[0], decision.token
+    if not pieces.promotes(guess, token, accepted=decision.accepted, count=count, terminal=terminal):
+        return None
+    committed = len(state.committed) + len(walked.emitted)
+    room = pieces.clip(setting.limits(state.request, state.budget, committed)).count
+    start = pieces.promoted_block(branch, pieces.reused_tokens(len(branch.tokens), room))
+    behind = state_after(state.request.constraint, state.grammar, walked.emitted + start.tokens)
+    return replace(start, grammar=behind)
+
+
+def _report(state: Decoding, work: RoundWork, decision: Decision, walked: Walk, promoted: Block | None) -> RoundReport:
+    count, emitted, branch = len(work.block.tokens), walked.emitted, work.branch
+    shortened = count < work.clip.count
+    complete = decision.accepted == count and walked.finish is None
+    outcome = BranchOutcome.DROPPED if promoted is None else BranchOutcome.PROMOTED
+    return RoundReport(
+        start=len(state.output),
+        reason=type(work.clip.reason).GRAMMAR if shortened else work.clip.reason,
+        proposals=work.block.tokens,
+        accepted=decision.accepted,
+        token=decision.token,
+        emitted=emitted,
+        replaced=decision.accepted < count and len(emitted) == decision.accepted + 1,
+        branch=BranchOutcome.NONE if branch is None else outcome,
+        planned=work.planned,
+        branch_tokens=() if branch is None else branch.tokens,
+        reused=0 if promoted is None else len(promoted.tokens),
+        compared=branch is not None and complete,
+    )
