@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 from eredu.errors import StatisticsError
@@ -191,30 +192,55 @@ class RequestStatistics:
         )
 
     def check(self) -> None:
-        """Check every identity between the counters. Raises `StatisticsError` naming the first that fails."""
-        identities = {
+        """Check every relation between the counters. Raises `StatisticsError` naming the first that fails."""
+        for identity, difference in self._identities().items():
+            if difference != 0:
+                raise StatisticsError(f"the books do not balance: {identity} is off by {difference} in {self}")
+        for name, chain in self._orders().items():
+            if any(small > large for small, large in pairwise(chain)):
+                raise StatisticsError(f"the books contradict each other: {name} is {chain} in {self}")
+
+    def _identities(self) -> dict[str, int]:
+        """What must be equal, as differences."""
+        lengths = self.rounds_by_length
+        longer = tuple(sum(lengths[place + 1 :]) for place in range(len(self.accepted_by_position)))
+        return {
             "emitted = accepted + target_tokens": self.emitted - self.accepted - self.target_tokens,
             "drafted = accepted + rejected + unexamined": self.drafted
             - self.accepted
             - self.rejected
             - self.unexamined,
             "target_rows = rounds + drafted": self.target_rows - self.rounds - self.drafted,
-            "rounds = sum of rounds_by_length": self.rounds - sum(self.rounds_by_length),
+            "rounds = sum of rounds_by_length": self.rounds - sum(lengths),
             "rounds = sum of clipped": self.rounds - sum(count for _, count in self.clipped),
             "drafted = sum of drafted_by_position": self.drafted - sum(self.drafted_by_position),
             "accepted = sum of accepted_by_position": self.accepted - sum(self.accepted_by_position),
+            "accepted_by_position = longer rounds_by_length": sum(
+                abs(mine - other) for mine, other in zip(self.accepted_by_position, longer, strict=True)
+            ),
             "lookahead_drafted = consumed + reused + discarded": self.lookahead_drafted
             - self.lookahead_consumed
             - self.lookahead_reused
             - self.lookahead_discarded,
-            "lookahead_promoted = bonus_matches = lookahead_consumed": abs(self.lookahead_promoted - self.bonus_matches)
-            + abs(self.lookahead_promoted - self.lookahead_consumed),
+            "lookahead_promoted = bonus_matches": self.lookahead_promoted - self.bonus_matches,
+            "lookahead_promoted = lookahead_consumed": self.lookahead_promoted - self.lookahead_consumed,
         }
-        for identity, difference in identities.items():
-            if difference != 0:
-                raise StatisticsError(f"the books do not balance: {identity} is off by {difference} in {self}")
-        if min(self.unexamined, self.lookahead_discarded, self.rejected) < 0:
-            raise StatisticsError(f"a counter is negative in {self}")
+
+    def _orders(self) -> dict[str, tuple[int, ...]]:
+        """What must not decrease from left to right."""
+        return {
+            "0, rejected, target_tokens, rounds": (0, self.rejected, self.target_tokens, self.rounds),
+            "0, unexamined": (0, self.unexamined),
+            "0, bonus_matches + bonus_mismatches, lookahead_blocks, rounds": (
+                0,
+                self.bonus_matches + self.bonus_mismatches,
+                self.lookahead_blocks,
+                self.rounds,
+            ),
+            "0, bonus_mismatches, lookahead_discarded": (0, self.bonus_mismatches, self.lookahead_discarded),
+            "0, lookahead_reused": (0, self.lookahead_reused),
+            "drafted_by_position, last to first, rounds": (*reversed(self.drafted_by_position), self.rounds),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """All counters by name, with the derived means; histograms as lists."""

@@ -54,12 +54,22 @@ class StopSequences:
     sequences: tuple[tuple[int, ...], ...] = ()
     tail: tuple[int, ...] = ()
 
-    def advance(self, token: int) -> tuple[StopSequences, bool]:
-        """State after `token`, and whether one of the sequences ends there."""
+    def advance(self, token: int) -> StopSequences:
+        """State after `token`."""
         if not self.sequences:
-            return self, False
-        tail = (*self.tail, token)[-max(map(len, self.sequences)) :]
-        return replace(self, tail=tail), any(tail[-len(stop) :] == stop for stop in self.sequences)
+            return self
+        return replace(self, tail=(*self.tail, token)[-max(map(len, self.sequences)) :])
+
+    @property
+    def matched(self) -> int:
+        """Length of the longest sequence that ends the output; 0 if none does."""
+        return max((len(stop) for stop in self.sequences if self.tail[-len(stop) :] == stop), default=0)
+
+    @property
+    def begun(self) -> int:
+        """Length of the longest end of the output that may yet become a sequence; 0 if none may."""
+        lengths = (size for stop in self.sequences for size in range(1, len(stop)) if self.tail[-size:] == stop[:size])
+        return max(lengths, default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +79,10 @@ class TerminalWatch:
     Attributes:
         remaining: Tokens left in the budget.
         budget_reason: `LENGTH` where `max_tokens` sets the budget, `CONTEXT` where the target's context does.
-        eos_ids: Ids that end the output.
-        stops: Stop sequences of ids.
+        eos_ids: Ids that end the output; they have no text.
+        stops: Stop sequences of ids; they have no text either.
         text: Visible text with its stop strings, or None.
+        held: The last ids of the output, as long as they may belong to a stop sequence; `text` is behind by them.
         constraint: The grammar, or None.
     """
 
@@ -80,17 +91,16 @@ class TerminalWatch:
     eos_ids: frozenset[int]
     stops: StopSequences = StopSequences()
     text: OutputText | None = None
+    held: tuple[int, ...] = ()
     constraint: Constraint | None = None
 
     def advance(self, token: int) -> tuple[TerminalWatch, FinishReason | None]:
         """State after one token, and the reason to end there."""
-        stops, stopped = self.stops.advance(token)
-        text, cut = self.text, False
-        if text is not None:
-            text, cut = text.advance(token)
+        stops = self.stops.advance(token)
+        text, held, cut = self._advance_text(token, stops)
         constraint = None if self.constraint is None else self.constraint.advance(token)
-        after = replace(self, remaining=self.remaining - 1, stops=stops, text=text, constraint=constraint)
-        if stopped or cut:
+        after = replace(self, remaining=self.remaining - 1, stops=stops, text=text, held=held, constraint=constraint)
+        if stops.matched or cut:
             return after, FinishReason.STOP
         if constraint is not None and constraint.complete:
             return after, FinishReason.GRAMMAR
@@ -98,15 +108,39 @@ class TerminalWatch:
             return after, FinishReason.EOS
         return after, self.budget_reason if after.remaining == 0 else None
 
+    def _advance_text(self, token: int, stops: StopSequences) -> tuple[OutputText | None, tuple[int, ...], bool]:
+        """Text and held ids after `token`, and whether a stop string was completed by it."""
+        if self.text is None:
+            return None, (), False
+        waiting = (*self.held, token)
+        text, cut = self._read(self.text, waiting)
+        if stops.matched:
+            text, _ = self._read(self.text, waiting[: -stops.matched])
+            return text, (), cut
+        if cut or stops.begun == 0:
+            return text, (), cut
+        text, _ = self._read(self.text, waiting[: -stops.begun])
+        return text, waiting[-stops.begun :], False
+
+    def _read(self, text: OutputText, tokens: Sequence[int]) -> tuple[OutputText, bool]:
+        """Text after several ids, and whether the last of them completed a stop string."""
+        cut = False
+        for token in tokens:
+            if token not in self.eos_ids:
+                text, cut = text.advance(token)
+        return text, cut
+
     def take_text(self, *, ended: bool) -> tuple[TerminalWatch, str]:
         """State and the text that became certain; with `ended`, also what was held back."""
         if self.text is None:
             return self, ""
-        text, visible = self.text.take()
+        held = () if ended else self.held
+        text, _ = self._read(self.text, self.held if ended else ())
+        text, visible = text.take()
         if ended:
             text, rest = text.finish()
             visible += rest
-        return replace(self, text=text), visible
+        return replace(self, text=text, held=held), visible
 
     def walk(self, tokens: Sequence[int]) -> Walk:
         """Walk a round's tokens up to the first terminal one."""

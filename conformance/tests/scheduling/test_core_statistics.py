@@ -1,0 +1,190 @@
+"""The books: folded round by round, balanced, summed, and told as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eredu.errors import StatisticsError
+from eredu.statistics import BranchOutcome, ClipReason, RequestStatistics, RoundReport, ScheduleStatistics
+
+
+@st.composite
+def reports(draw: st.DrawFn) -> RoundReport:
+    drafted = draw(st.integers(0, 4))
+    accepted = draw(st.integers(0, drafted))
+    target = draw(st.integers(0 if accepted else 1, 1))
+    rejected = int(target == 1 and accepted < drafted)
+    branch = draw(st.sampled_from(BranchOutcome)) if drafted else BranchOutcome.NONE
+    if branch is BranchOutcome.PROMOTED and (accepted < drafted or target == 0):
+        branch = BranchOutcome.DROPPED
+    length = 0 if branch is BranchOutcome.NONE else draw(st.integers(2, 5))
+    promoted = branch is BranchOutcome.PROMOTED
+    compared = promoted or (branch is BranchOutcome.DROPPED and accepted == drafted and target == 1)
+    return RoundReport(
+        drafted=drafted,
+        accepted=accepted,
+        rejected=rejected,
+        target_tokens=target,
+        clip=draw(st.sampled_from(ClipReason)),
+        branch=branch,
+        lookahead_drafted=length,
+        lookahead_consumed=int(promoted),
+        lookahead_reused=draw(st.integers(0, length - 1)) if promoted else 0,
+        bonus_compared=compared,
+        disabled=draw(st.booleans()),
+    )
+
+
+def fold(rounds: list[RoundReport]) -> RequestStatistics:
+    books = RequestStatistics(prompt_tokens=3, requested_depth=4)
+    for report in rounds:
+        books = books.with_round(report)
+    return books
+
+
+@given(st.lists(reports(), max_size=8))
+def test_the_books_are_the_sums_of_their_rounds(rounds: list[RoundReport]) -> None:
+    books = fold(rounds)
+    assert books.rounds == len(rounds)
+    assert books.drafted == sum(report.drafted for report in rounds)
+    assert books.accepted == sum(report.accepted for report in rounds)
+    assert books.rejected == sum(report.rejected for report in rounds)
+    assert books.unexamined == books.drafted - books.accepted - books.rejected
+    assert books.emitted == sum(report.accepted + report.target_tokens for report in rounds)
+    assert books.target_rows == sum(report.drafted + 1 for report in rounds)
+    assert dict(books.clipped) == {
+        reason.value: count for reason in ClipReason if (count := sum(r.clip is reason for r in rounds))
+    }
+    for length, count in enumerate(books.rounds_by_length):
+        assert count == sum(report.accepted == length for report in rounds)
+    for place, (drafted, accepted) in enumerate(
+        zip(books.drafted_by_position, books.accepted_by_position + (0,) * 8, strict=False)
+    ):
+        assert drafted == sum(report.drafted > place for report in rounds)
+        assert accepted == sum(report.accepted > place for report in rounds)
+    branches = [report for report in rounds if report.branch is not BranchOutcome.NONE]
+    assert books.lookahead_blocks == len(branches)
+    assert books.lookahead_promoted == sum(report.branch is BranchOutcome.PROMOTED for report in rounds)
+    assert books.lookahead_drafted == books.lookahead_consumed + books.lookahead_reused + books.lookahead_discarded
+    assert books.bonus_matches + books.bonus_mismatches == sum(report.bonus_compared for report in rounds)
+    assert books.lookahead_disabled == sum(report.disabled for report in rounds)
+
+
+@given(st.lists(st.lists(reports(), max_size=4), max_size=4))
+def test_a_total_is_the_fold_of_all_rounds(parts: list[list[RoundReport]]) -> None:
+    total = RequestStatistics.total(fold(rounds) for rounds in parts)
+    whole = fold([report for rounds in parts for report in rounds])
+    assert total == dataclasses.replace(whole, prompt_tokens=3 * len(parts), requested_depth=4 if parts else 0)
+    total.check()
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "emitted",
+        "target_tokens",
+        "target_rows",
+        "rounds",
+        "drafted",
+        "accepted",
+        "rejected",
+        "unexamined",
+        "lookahead_blocks",
+        "lookahead_promoted",
+        "lookahead_drafted",
+        "lookahead_consumed",
+        "lookahead_reused",
+        "lookahead_discarded",
+        "bonus_matches",
+        "bonus_mismatches",
+    ],
+)
+@pytest.mark.parametrize("error", [1, -1])
+def test_each_counter_off_by_one_breaks_the_balance(field: str, error: int) -> None:
+    full = RoundReport(
+        drafted=2,
+        accepted=2,
+        rejected=0,
+        target_tokens=1,
+        clip=ClipReason.REQUEST,
+        branch=BranchOutcome.PROMOTED,
+        lookahead_drafted=3,
+        lookahead_consumed=1,
+        lookahead_reused=2,
+        bonus_compared=True,
+    )
+    books = fold([full])
+    wrong = dataclasses.replace(books, **{field: getattr(books, field) + error})
+    with pytest.raises(StatisticsError):
+        wrong.check()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("rounds_by_length", (0, 1, 0)),
+        ("rounds_by_length", (0, 0, 2)),
+        ("drafted_by_position", (1,)),
+        ("drafted_by_position", (0, 2)),
+        ("accepted_by_position", (2, 0)),
+        ("accepted_by_position", (0, 2)),
+        ("clipped", ()),
+    ],
+)
+def test_each_histogram_must_agree_with_its_counter(field: str, value: object) -> None:
+    books = fold([RoundReport(drafted=2, accepted=2, rejected=0, target_tokens=1, clip=ClipReason.REQUEST)])
+    with pytest.raises(StatisticsError):
+        dataclasses.replace(books, **{field: value}).check()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        RoundReport(drafted=1, accepted=2, rejected=0, target_tokens=1, clip=ClipReason.REQUEST),
+        RoundReport(drafted=1, accepted=1, rejected=1, target_tokens=1, clip=ClipReason.REQUEST),
+        RoundReport(drafted=2, accepted=0, rejected=1, target_tokens=0, clip=ClipReason.REQUEST),
+        RoundReport(
+            drafted=1,
+            accepted=1,
+            rejected=0,
+            target_tokens=1,
+            clip=ClipReason.REQUEST,
+            branch=BranchOutcome.DROPPED,
+            lookahead_drafted=2,
+            lookahead_consumed=1,
+        ),
+    ],
+)
+def test_an_impossible_round_is_refused(report: RoundReport) -> None:
+    with pytest.raises(StatisticsError):
+        RequestStatistics().with_round(report)
+
+
+def test_means_and_times() -> None:
+    empty = RequestStatistics()
+    assert (empty.tokens_per_round, empty.effective_depth) == (0.0, 0.0)
+    rounds = [
+        RoundReport(drafted=3, accepted=1, rejected=1, target_tokens=1, clip=ClipReason.REQUEST),
+        RoundReport(drafted=0, accepted=0, rejected=0, target_tokens=1, clip=ClipReason.BUDGET),
+    ]
+    books = fold(rounds).with_times(drafting_s=1.0, waiting_s=2.0).with_times(drafting_s=0.5, elapsed_s=4.0)
+    assert (books.tokens_per_round, books.effective_depth) == (1.5, 1.5)
+    assert (books.drafting_s, books.waiting_s, books.elapsed_s) == (1.5, 2.0, 4.0)
+
+
+@given(st.lists(reports(), max_size=4))
+def test_json_names_every_counter(rounds: list[RoundReport]) -> None:
+    books = fold(rounds)
+    schedule = ScheduleStatistics(turns=3, actions=(("draft", 3),), requests=books)
+    told = json.loads(json.dumps(schedule.to_json()))
+    assert set(told) == {item.name for item in dataclasses.fields(ScheduleStatistics)}
+    assert told["actions"] == {"draft": 3}
+    counters = {item.name for item in dataclasses.fields(RequestStatistics)}
+    assert set(told["requests"]) == counters | {"tokens_per_round", "effective_depth"}
+    assert told["requests"]["clipped"] == dict(books.clipped)
+    assert told["requests"]["emitted"] == books.emitted
