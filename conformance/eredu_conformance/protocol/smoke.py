@@ -47,7 +47,7 @@ class SmokeCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class SmokeReport:
-    """The checks in order. The engine's follow only when none of the adapter's failed."""
+    """The checks in order. The engine's follow only when none of the adapter's failed, and none follows an error."""
 
     checks: tuple[SmokeCheck, ...]
 
@@ -77,6 +77,14 @@ class _Question:
         ends = [index for index, token in enumerate(path) if token in self.options.eos_ids]
         return path[: ends[0] + 1] if ends else path
 
+    def run(self, directory: Path) -> Run:
+        place = self.pair.write(directory / self.pair.name)
+        draft = place.draft if self.options.max_proposals else None
+        return Run(
+            checkpoint=Checkpoint(target=place.target, draft=draft),
+            requests=(Request(prompt=self.ids, options=self.options),),
+        )
+
 
 def smoke(subject: Subject, directory: Path) -> SmokeReport:
     """Start the subject and ask it the smoke questions; crafted checkpoints are written under `directory`."""
@@ -88,8 +96,13 @@ def smoke(subject: Subject, directory: Path) -> SmokeReport:
         )
     checks = [SmokeCheck(name="smoke.start", blame=Blame.ADAPTER, passed=True)]
     for blame, questions in ((Blame.ADAPTER, _plain_questions()), (Blame.ENGINE, _speculative_questions(capabilities))):
-        if all(check.passed is not False for check in checks):
-            checks += [_ask(subject, capabilities, question, blame, directory) for question in questions]
+        if any(check.passed is False for check in checks):
+            break
+        for question in questions:
+            outcome = attempt(subject, capabilities, question.run(directory))
+            checks.append(_judge(question, outcome, blame))
+            if isinstance(outcome, Errored):
+                break
     return SmokeReport(checks=tuple(checks))
 
 
@@ -123,36 +136,26 @@ def _speculative_questions(capabilities: Capabilities) -> Iterator[_Question]:
             yield _Question(name=f"smoke.speculative-{name}-{depth}", pair=crafted_pair(name), options=options)
 
 
-def _ask(
-    subject: Subject, capabilities: Capabilities, question: _Question, blame: Blame, directory: Path
-) -> SmokeCheck:
-    place = directory / question.pair.name
-    checkpoint = question.pair.write(place)
-    draft = checkpoint.draft if question.options.max_proposals else None
-    run = Run(
-        checkpoint=Checkpoint(target=checkpoint.target, draft=draft),
-        requests=(Request(prompt=question.ids, options=question.options),),
-    )
-    passed, message = _judge(question, attempt(subject, capabilities, run))
+def _judge(question: _Question, outcome: Outcome, blame: Blame) -> SmokeCheck:
+    passed: bool | None = False
+    match outcome:
+        case Skipped(reason=reason):
+            passed, message = None, reason
+        case Errored(message=message):
+            pass
+        case Ok(result=result):
+            message = _fault(question, result.answers[0])
+            passed = not message
     return SmokeCheck(name=question.name, blame=blame, passed=passed, message=message)
 
 
-def _judge(question: _Question, outcome: Outcome) -> tuple[bool | None, str]:
-    match outcome:
-        case Skipped(reason=reason):
-            return None, reason
-        case Errored(message=message):
-            return False, message
-        case Ok(result=result):
-            answer = result.answers[0]
-            if answer.tokens != question.expected:
-                return False, _difference(question, answer)
-            if answer.finish is not question.finish:
-                return False, (
-                    f"the tokens are right, the finish reason is {answer.finish.value}; "
-                    f"expected {question.finish.value}"
-                )
-            return True, ""
+def _fault(question: _Question, answer: Answer) -> str:
+    """What is wrong with an answer; empty if nothing is."""
+    if answer.tokens != question.expected:
+        return _difference(question, answer)
+    if answer.finish is not question.finish:
+        return f"the tokens are right, the finish reason is {answer.finish.value}; expected {question.finish.value}"
+    return ""
 
 
 def _difference(question: _Question, answer: Answer) -> str:

@@ -66,10 +66,11 @@ class MlxLmSubject:
         if len(run.requests) != 1:
             raise SkippedRunError("mlx-lm decodes one request at a time when it speculates")
         request = run.requests[0]
+        tokens = _tokens(run, request)
         seed = request.options.seed if request.options.seed is not None else run.seed
         if seed is not None:
             mx.random.seed(seed)
-        return RunResult(answers=(_collect(request, _tokens(run, request)),))
+        return RunResult(answers=(_collect(request, tokens),))
 
     def stop(self) -> None:
         """Forget the loaded models."""
@@ -83,7 +84,10 @@ def _model(directory: Path) -> Any:
 
 
 def _tokens(run: Run, request: Request) -> Iterator[tuple[int, bool]]:
-    """Ids as mlx-lm yields them, each with whether it was a proposal."""
+    """Ids as mlx-lm will yield them, each with whether it was a proposal.
+
+    The models load at once and not at the first token, for loading moves the global generator that a seed sets.
+    """
     options = request.options
     arguments: dict[str, Any] = {
         "max_tokens": options.max_tokens,
@@ -94,15 +98,13 @@ def _tokens(run: Run, request: Request) -> Iterator[tuple[int, bool]]:
         arguments["prefill_step_size"] = run.schedule.prefill_chunk
     prompt, target = mx.array(request.prompt, mx.uint32), _model(run.checkpoint.target)
     if options.max_proposals == 0:
-        for token, _ in generate_step(prompt, target, **arguments):
-            yield int(token), False
-        return
+        return ((int(token), False) for token, _ in generate_step(prompt, target, **arguments))
     if run.checkpoint.draft is None:
         raise SkippedRunError("the run asks for proposals and names no draft checkpoint")
     draft = _model(run.checkpoint.draft)
     arguments["num_draft_tokens"] = options.max_proposals
-    for token, _, proposed in speculative_generate_step(prompt, target, draft, **arguments):
-        yield int(token), bool(proposed)
+    steps = speculative_generate_step(prompt, target, draft, **arguments)
+    return ((int(token), bool(proposed)) for token, _, proposed in steps)
 
 
 def _collect(request: Request, tokens: Iterator[tuple[int, bool]]) -> Answer:
