@@ -1,0 +1,85 @@
+"""The pair under measurement, and one run of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from eredu.engine.mlx_backend import Assistant, MlxBackend, attention_bucket
+from eredu.engine.models import AssistantModel, TargetModel
+from eredu.errors import OptionError
+from eredu.loaded import LoadedModel, PreparedRequest
+from eredu.options import GenerationOptions, MtpSchedulerOptions
+from eredu_benchmarks.run import Run
+from eredu_benchmarks.setting import Engine, Setting
+from eredu_benchmarks.stopwatch import Stopwatch
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPrompt:
+    """A prompt as ids, under its name."""
+
+    name: str
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BenchmarkPair:
+    """A target and its assistant, loaded.
+
+    Attributes:
+        model: The target.
+        assistant: The draft model.
+    """
+
+    model: LoadedModel[MlxBackend]
+    assistant: Assistant
+
+    @property
+    def target_model(self) -> TargetModel:
+        """The target, ready to be fed."""
+        checkpoint = self.model.backend.target
+        return TargetModel(checkpoint.model, checkpoint.vocabulary_size, checkpoint.context, attention_bucket())
+
+    @property
+    def assistant_model(self) -> AssistantModel:
+        """The assistant, ready to be fed, its logits fitted to the target's."""
+        checkpoint, rows = self.assistant.checkpoint, self.model.backend.target.vocabulary_size
+        named = rows if checkpoint.tokenizer is None else checkpoint.tokenizer.vocabulary_size
+        proposable = min(rows, checkpoint.vocabulary_size, named)
+        return AssistantModel(checkpoint.model, checkpoint.context, rows, proposable, attention_bucket())
+
+    def run(self, setting: Setting, prompt: EncodedPrompt, options: GenerationOptions, *, repeat: int = 0) -> Run:
+        """Decode one prompt one way; `options.max_proposals` is the setting's business."""
+        if setting.engine is Engine.MLX_LM:
+            return self._run_peer(setting, prompt, options, repeat)
+        request = PreparedRequest(
+            prompt=prompt.tokens, options=replace(options, max_proposals=setting.proposals, lookahead_depth=None)
+        )
+        schedule = MtpSchedulerOptions(lookahead=setting.lookahead)
+        watch = Stopwatch()
+        if setting.proposals == 0:
+            batch = self.model.generate_prepared_chat(
+                [request], schedule=schedule, sink=watch.on_event, trace=watch.on_action
+            )
+        else:
+            batch = self.model.generate_prepared_chat_mtp_batch(
+                [request], self.assistant, schedule=schedule, sink=watch.on_event, trace=watch.on_action
+            )
+        result = batch.results[0]
+        return Run(setting, repeat, prompt.name, result.tokens, watch.timing, watch.rounds, result.statistics)
+
+    def _run_peer(self, setting: Setting, prompt: EncodedPrompt, options: GenerationOptions, repeat: int) -> Run:
+        from eredu_benchmarks.peers import decode_greedily  # noqa: PLC0415 (mlx-lm's loops, only when asked for)
+
+        if not options.sampling.is_greedy:
+            raise OptionError("peers are compared under greedy decoding only: there is no other common output")
+        eos_ids = self.model.backend.eos_ids if options.eos_ids is None else options.eos_ids
+        tokens, when = decode_greedily(
+            prompt.tokens,
+            self.model.backend.target.model,
+            self.assistant.checkpoint.model,
+            proposals=setting.proposals,
+            max_tokens=options.max_tokens,
+            eos_ids=eos_ids,
+        )
+        return Run(setting, repeat, prompt.name, tokens, when)

@@ -1,0 +1,52 @@
+"""The ways of decoding that one benchmark compares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Engine(StrEnum):
+    """Whose loop decodes."""
+
+    EREDU = "eredu"
+    MLX_LM = "mlx-lm"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One way of decoding.
+
+    Attributes:
+        engine: Whose loop.
+        proposals: K; 0 is plain decoding.
+        lookahead: Whether branches are drafted while verifications run; eredu only.
+    """
+
+    engine: Engine
+    proposals: int = 0
+    lookahead: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name in tables and JSON."""
+        if self.proposals == 0:
+            return f"{self.engine} plain"
+        return f"{self.engine} K={self.proposals}{' lookahead' if self.lookahead else ''}"
+
+    @property
+    def reference(self) -> Setting:
+        """The same with lookahead off, which is the reference setting."""
+        return Setting(self.engine, self.proposals)
+
+
+PLAIN = Setting(Engine.EREDU)
+PEER_PLAIN = Setting(Engine.MLX_LM)
+
+
+def settings(proposals: Sequence[int], *, peers: bool = False) -> tuple[Setting, ...]:
+    """Plain, then for each K lookahead off and on; with `peers`, mlx-lm's plain and speculative decoding too."""
+    ours = [Setting(Engine.EREDU, count, lookahead) for count in proposals for lookahead in (False, True)]
+    theirs = [PEER_PLAIN, *(Setting(Engine.MLX_LM, count) for count in proposals)] if peers else []
+    return (PLAIN, *ours, *theirs)

@@ -1,0 +1,61 @@
+"""Options that several subcommands have, spelled once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eredu.options import AcceptanceRule
+
+MODELS = "Models"
+SAMPLING = "Sampling"
+SPECULATION = "Speculation"
+OUTPUT = "Output"
+
+ModelOption = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME_OR_PATH",
+        help="The target: a Hugging Face directory, a GGUF file of the llama family, or the name 'smollm2'.",
+        rich_help_panel=MODELS,
+    ),
+]
+DtypeOption = Annotated[
+    str,
+    typer.Option(
+        metavar="DTYPE",
+        help="checkpoint keeps what the files hold; float32, float16 and bfloat16 cast and dequantise.",
+        rich_help_panel=MODELS,
+    ),
+]
+PlacementOption = Annotated[
+    str,
+    typer.Option(
+        metavar="KIND",
+        help="How target and assistant share the machine: auto, one-stream, two-streams, two-devices.",
+        rich_help_panel=MODELS,
+    ),
+]
+AcceptanceOption = Annotated[
+    AcceptanceRule,
+    typer.Option(
+        help="rejection and block keep the target's distribution; coupled also keeps the very tokens of --no-mtp.",
+        rich_help_panel=SPECULATION,
+    ),
+]
+SeedOption = Annotated[
+    int, typer.Option(help="Root of all randomness: the same seed gives the same output.", rich_help_panel=SAMPLING)
+]
+MaxTokensOption = Annotated[int, typer.Option(help="Output tokens at the most.", rich_help_panel=OUTPUT)]
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object on stdout and nothing else there.", rich_help_panel=OUTPUT),
+]
+OutputFileOption = Annotated[
+    Path | None,
+    typer.Option("--output", help="Also write the JSON object to this file.", rich_help_panel=OUTPUT),
+]

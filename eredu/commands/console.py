@@ -1,0 +1,64 @@
+"""What every subcommand shares at its edge: exit statuses, results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from enum import IntEnum
+from importlib import metadata
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+DISTRIBUTIONS = ("eredu", "mlx", "mlx-lm")
+"""Distributions whose versions a result depends on."""
+
+
+class ExitStatus(IntEnum):
+    """What the shell gets."""
+
+    OK = 0
+    CHECK_FAILED = 1
+    REFUSED = 2
+    INTERRUPTED = 130
+
+
+def message_console() -> Console:
+    """A console on stderr: tables, progress and messages never mix with a result."""
+    return Console(stderr=True)
+
+
+def print_error(message: str) -> None:
+    """Print one message, whole and unwrapped, so that it can be searched for."""
+    sys.stdout.flush()
+    sys.stderr.write(f"eredu: error: {message}\n")
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print one JSON object: the only thing on stdout of a command with `--json`."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_table(title: str, rows: dict[str, str]) -> None:
+    """Print names and values on stderr."""
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    for name, value in rows.items():
+        table.add_row(name, value)
+    message_console().print(table)
+
+
+def work_progress() -> Progress:
+    """A progress bar on stderr that leaves nothing behind, silent where stderr is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = message_console()
+    return Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of what a result depends on, by distribution name."""
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in DISTRIBUTIONS}}

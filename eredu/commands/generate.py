@@ -1,0 +1,264 @@
+"""`eredu generate`: decode one prompt, streaming its text as it is committed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eredu.commands.arguments import (
+    MODELS,
+    OUTPUT,
+    SAMPLING,
+    SPECULATION,
+    AcceptanceOption,
+    DtypeOption,
+    JsonOption,
+    MaxTokensOption,
+    ModelOption,
+    PlacementOption,
+    SeedOption,
+)
+from eredu.commands.console import message_console, print_json, print_table, versions
+from eredu.commands.pair import Pair, encode_prompt
+from eredu.errors import OptionError
+from eredu.events import Event, TokensCommitted
+from eredu.loaded import BatchResult, PreparedRequest
+from eredu.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.scheduling.trace import TraceSink
+from eredu.statistics import RequestStatistics, ScheduleStatistics
+
+
+def generate(
+    prompt: Annotated[str, typer.Argument(help="What to say to the model; '-' reads it from standard input.")],
+    *,
+    model: ModelOption,
+    assistant: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME_OR_PATH",
+            help="The draft model, with the target's tokenizer: a path, or the name 'smollm2-draft'. "
+            "Without one the target decodes plainly.",
+            rich_help_panel=MODELS,
+        ),
+    ] = None,
+    mtp: Annotated[
+        bool,
+        typer.Option(
+            "--mtp/--no-mtp",
+            help="--no-mtp leaves the assistant out: plain decoding on the same path.",
+            rich_help_panel=SPECULATION,
+        ),
+    ] = True,
+    max_tokens: MaxTokensOption = 256,
+    proposals: Annotated[
+        int, typer.Option("--proposals", "-k", help="K, proposals a round.", rich_help_panel=SPECULATION)
+    ] = 4,
+    temperature: Annotated[
+        float, typer.Option(help="0 is greedy, 1 is the model's own distribution.", rich_help_panel=SAMPLING)
+    ] = 0.7,
+    top_k: Annotated[
+        int, typer.Option(help="Keep the k most probable ids; 0 keeps all.", rich_help_panel=SAMPLING)
+    ] = 0,
+    top_p: Annotated[
+        float, typer.Option(help="Keep the smallest head with this mass; 1 keeps all.", rich_help_panel=SAMPLING)
+    ] = 1.0,
+    min_p: Annotated[
+        float,
+        typer.Option(
+            help="Drop ids less probable than this part of the most probable one; 0 keeps all.",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = 0.0,
+    repetition_penalty: Annotated[
+        float, typer.Option(help="Weakens ids seen lately; 1 is off.", rich_help_panel=SAMPLING)
+    ] = 1.0,
+    repeat_last_n: Annotated[
+        int,
+        typer.Option(help="Tokens that 'lately' means, prompt included; 0 is all of them.", rich_help_panel=SAMPLING),
+    ] = 64,
+    frequency_penalty: Annotated[
+        float, typer.Option(help="Subtracted for each time an id was generated.", rich_help_panel=SAMPLING)
+    ] = 0.0,
+    presence_penalty: Annotated[
+        float, typer.Option(help="Subtracted once from ids that were generated.", rich_help_panel=SAMPLING)
+    ] = 0.0,
+    logit_bias: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID:BIAS", help="Added to the logit of one id; may be repeated.", rich_help_panel=SAMPLING
+        ),
+    ] = None,
+    seed: SeedOption = 0,
+    acceptance: AcceptanceOption = AcceptanceRule.REJECTION,
+    lookahead: Annotated[
+        bool,
+        typer.Option(help="Draft on while the target verifies. Never changes a token.", rich_help_panel=SPECULATION),
+    ] = True,
+    adaptive: Annotated[
+        bool, typer.Option(help="Stop looking ahead where it does not pay.", rich_help_panel=SPECULATION)
+    ] = True,
+    lookahead_depth: Annotated[
+        int | None,
+        typer.Option(help="Tokens of a lookahead branch; K + 1 unless given.", rich_help_panel=SPECULATION),
+    ] = None,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Text that ends the output, not printed; may be repeated."),
+    ] = None,
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="System text of the chat.")] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Continue the prompt as plain text, without the chat template.")
+    ] = False,
+    dtype: DtypeOption = "checkpoint",
+    placement: PlacementOption = "auto",
+    stats: Annotated[
+        bool,
+        typer.Option("--stats", help="Print the books of request and schedule on stderr.", rich_help_panel=OUTPUT),
+    ] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Write every action of the scheduler to this file, as JSON lines.", rich_help_panel=OUTPUT),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Generate text from a prompt, printed as it is committed.
+
+    The defaults are reproducible: one seed, one text. With --acceptance coupled or --temperature 0 an assistant
+    cannot change a token, only the speed; with the other rules it keeps the target's distribution.
+
+    Example: eredu generate -m smollm2 --assistant smollm2-draft "Write a story about a lighthouse."
+    """
+    options = GenerationOptions(
+        max_tokens=max_tokens,
+        sampling=SamplingOptions(
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            logit_bias=parse_biases(logit_bias or ()),
+            repetition_penalty=repetition_penalty,
+            repeat_last_n=repeat_last_n,
+            frequency_penalty=frequency_penalty,
+            presence_penalty=presence_penalty,
+        ),
+        seed=seed,
+        acceptance=acceptance,
+        max_proposals=proposals,
+        lookahead_depth=lookahead_depth,
+        stop_strings=tuple(stop or ()),
+    )
+    schedule = MtpSchedulerOptions(lookahead=lookahead, adaptive_lookahead=adaptive)
+    text = read_prompt(prompt)
+    with open_trace(trace) as trace_sink:
+        pair = Pair.load(model, assistant if mtp else None, dtype=dtype, placement=placement)
+        request = PreparedRequest(prompt=encode_prompt(pair.tokenizer, text, system=system, raw=raw), options=options)
+        sink = _discard if as_json else _stream
+        try:
+            batch = pair.decode(request, schedule=schedule, sink=sink, trace=trace_sink)
+        except KeyboardInterrupt:
+            _end_interrupted(ended_line=as_json)
+            raise
+    if as_json:
+        print_json(describe(batch, model=model, assistant=assistant, pair=pair, seed=seed))
+    else:
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    if stats:
+        print_statistics(batch.results[0].statistics, batch.schedule)
+
+
+def read_prompt(argument: str) -> str:
+    """The prompt itself, or standard input for '-'. Raises `OptionError` for input that is not UTF-8."""
+    if argument != "-":
+        return argument
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise OptionError(f"standard input is not UTF-8 text: {error}; convert it, for example with iconv") from error
+
+
+def parse_biases(entries: Sequence[str]) -> dict[int, float]:
+    """Biases by id from `ID:BIAS` texts. Raises `OptionError` for anything else and for an id given twice."""
+    biases: dict[int, float] = {}
+    for entry in entries:
+        token, _, bias = entry.partition(":")
+        try:
+            parsed = int(token), float(bias)
+        except ValueError:
+            raise OptionError(f"--logit-bias was {entry!r}; expected ID:BIAS, for example 42:-1.5") from None
+        if parsed[0] in biases:
+            raise OptionError(f"--logit-bias names id {parsed[0]} twice; give each id once")
+        biases[parsed[0]] = parsed[1]
+    return biases
+
+
+@contextmanager
+def open_trace(path: Path | None) -> Iterator[TraceSink | None]:
+    """A sink that writes JSON lines to `path`; None without one. Raises `OptionError` if it cannot be written."""
+    if path is None:
+        yield None
+        return
+    try:
+        file = path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise OptionError(
+            f"--trace {path} cannot be written: {error.strerror}; name a file in a folder of yours"
+        ) from error
+    with file:
+        yield lambda event: print(json.dumps(event), file=file)
+
+
+def describe(batch: BatchResult, *, model: str, assistant: str | None, pair: Pair, seed: int) -> dict[str, Any]:
+    """The stable JSON form of one generation."""
+    result = batch.results[0]
+    return {
+        "model": model,
+        "assistant": assistant if pair.assistant is not None else None,
+        "mtp": pair.speculates,
+        "seed": seed,
+        "tokens": list(result.tokens),
+        "text": result.text,
+        "finish": str(result.finish),
+        "statistics": result.statistics.to_json(),
+        "schedule": batch.schedule.to_json(),
+        "versions": versions(),
+    }
+
+
+def print_statistics(request: RequestStatistics, schedule: ScheduleStatistics) -> None:
+    """Print the books on stderr. Times are diagnostic: nothing was decided by them."""
+    print_table("Request", {name: _shown(value) for name, value in request.to_json().items()})
+    books = schedule.to_json()
+    books.pop("requests")
+    print_table("Schedule", {name: _shown(value) for name, value in books.items()})
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {count}" for name, count in value.items()) or "-"
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value)) or "-"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _stream(event: Event) -> None:
+    if isinstance(event, TokensCommitted) and event.text:
+        sys.stdout.write(event.text)
+        sys.stdout.flush()
+
+
+def _discard(event: Event) -> None:
+    """A command with `--json` prints the text at the end."""
+
+
+def _end_interrupted(*, ended_line: bool) -> None:
+    if not ended_line:
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    message_console().print("interrupted")

@@ -1,0 +1,83 @@
+"""A target with the assistant beside it, loaded by the names that the command line was given, and its prompts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import eredu
+from eredu.checkpoints.names import resolve_checkpoint
+from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.errors import OptionError
+from eredu.events import EventSink
+from eredu.loaded import BatchResult, LoadedModel, PreparedRequest
+from eredu.options import MtpSchedulerOptions
+from eredu.scheduling.trace import TraceSink
+from eredu.text.chat_template import Message
+from eredu.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from eredu.engine.mlx_backend import Assistant, MlxBackend
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What one command decodes with.
+
+    Attributes:
+        model: The target.
+        assistant: The draft model, or None.
+        tokenizer: The target's tokenizer.
+    """
+
+    model: LoadedModel[MlxBackend]
+    assistant: Assistant | None
+    tokenizer: Tokenizer
+
+    @classmethod
+    def load(cls, model: str, assistant: str | None, *, dtype: str, placement: str) -> Pair:
+        """Load by names or paths. Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to do."""
+        tokenizer = load_tokenizer(resolve_checkpoint(model))
+        draft_tokenizer = None if assistant is None else load_tokenizer(resolve_checkpoint(assistant))
+        target = eredu.load(model, tokenizer=tokenizer, dtype=dtype, placement=placement)
+        if assistant is None or draft_tokenizer is None:
+            return cls(target, None, tokenizer)
+        return cls(target, eredu.load_assistant(assistant, tokenizer=draft_tokenizer, dtype=dtype), tokenizer)
+
+    @property
+    def speculates(self) -> bool:
+        """Whether decoding goes through a drafter: an assistant, or heads that the target has itself."""
+        return self.assistant is not None or self.model.mtp_capability().is_ready
+
+    def require_assistant(self) -> Assistant:
+        """The assistant. Raises `OptionError` where none was named."""
+        if self.assistant is None:
+            raise OptionError("this needs a draft model beside the target; name one with --assistant")
+        return self.assistant
+
+    def decode(
+        self, request: PreparedRequest, *, schedule: MtpSchedulerOptions, sink: EventSink, trace: TraceSink | None
+    ) -> BatchResult:
+        """Decode one request: with multi-token prediction where there is a drafter, else plainly."""
+        if self.speculates:
+            return self.model.generate_prepared_chat_mtp_batch(
+                [request], self.assistant, schedule=schedule, sink=sink, trace=trace
+            )
+        return self.model.generate_prepared_chat([request], schedule=schedule, sink=sink, trace=trace)
+
+
+def encode_prompt(tokenizer: Tokenizer, text: str, *, system: str | None = None, raw: bool = False) -> tuple[int, ...]:
+    """Prompt ids of a user's text: as one chat turn, or as it stands if `raw`.
+
+    Raises `OptionError` for an empty text, a system text with `raw`, and a chat without a chat template.
+    """
+    if not text.strip():
+        raise OptionError("the prompt is empty; give some text, or '-' to read it from standard input")
+    if raw:
+        if system is not None:
+            raise OptionError("a system text needs the chat template, which --raw leaves out; drop one of the two")
+        return tokenizer.encode(text)
+    if tokenizer.chat_template is None:
+        raise OptionError("this checkpoint has no chat template; give --raw to continue the prompt as plain text")
+    messages: list[Message] = [] if system is None else [{"role": "system", "content": system}]
+    return tokenizer.apply_chat([*messages, {"role": "user", "content": text}])
