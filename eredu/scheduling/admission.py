@@ -13,7 +13,8 @@ def admit(request: GenerationRequest, traits: ExecutorTraits) -> TerminalWatch:
     """Check a request against the model and return what can end its output.
 
     The last output token is never an input, so an output may be one token longer than the context leaves room for.
-    Raises `OptionError` for an empty prompt, one that does not fit, and ids outside the vocabulary.
+    Raises `OptionError` for an empty prompt, one that does not fit, ids outside the vocabulary, and a grammar that
+    leaves nothing to generate.
     """
     prompt, options = request.prompt, request.options
     if not prompt:
@@ -23,6 +24,8 @@ def admit(request: GenerationRequest, traits: ExecutorTraits) -> TerminalWatch:
         raise OptionError(
             f"the prompt has {len(prompt)} tokens and the target takes {traits.target_context}; shorten it"
         )
+    if request.constraint is not None and request.constraint.complete:
+        raise OptionError("the grammar is complete before the first output token, so there is nothing to generate")
     _check_ids("prompt token", prompt, traits.vocabulary_size)
     _check_ids("logit_bias id", options.sampling.logit_bias, traits.vocabulary_size)
     return TerminalWatch(
