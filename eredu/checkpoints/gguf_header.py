@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from eredu.checkpoints.tensors import StoredTensor
 from eredu.errors import CheckpointError
 
 MAGIC = b"GGUF"
@@ -22,30 +23,6 @@ MAX_DIMENSIONS = 4
 MAX_NESTING = 4
 NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 STRING, ARRAY = 8, 9
-
-
-@dataclass(frozen=True, slots=True)
-class GgufTensor:
-    """One tensor of a GGUF.
-
-    Attributes:
-        name: Its name, as the converter wrote it (`blk.0.attn_q.weight`).
-        shape: Dimensions in row-major order, the reverse of the file's: (out, in) for a linear layer.
-        type_name: The GGML type (`F32`, `Q4_1` …).
-        offset: First byte, counted from the start of the file.
-        size_bytes: Bytes it takes.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    type_name: str
-    offset: int
-    size_bytes: int
-
-    @property
-    def element_count(self) -> int:
-        """Number of weights."""
-        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -60,7 +37,7 @@ class GgufHeader:
 
     path: Path
     metadata: dict[str, Any]
-    tensors: tuple[GgufTensor, ...]
+    tensors: tuple[StoredTensor, ...]
 
     @property
     def architecture(self) -> str:
@@ -144,7 +121,7 @@ class _Reader:
             self.damaged(f"general.alignment is {value!r}")
         return value
 
-    def place(self, infos: list[tuple[str, tuple[int, ...], int, int]], alignment: int) -> tuple[GgufTensor, ...]:
+    def place(self, infos: list[tuple[str, tuple[int, ...], int, int]], alignment: int) -> tuple[StoredTensor, ...]:
         start = -(-self.at // alignment) * alignment
         placed = []
         for name, shape, kind, offset in infos:
@@ -154,7 +131,7 @@ class _Reader:
                     f"{self.path} is cut short: tensor {name!r} ends at byte {start + offset + size_bytes}, the file "
                     f"has {self.size}: fetch it again"
                 )
-            placed.append(GgufTensor(name, shape, type_name, start + offset, size_bytes))
+            placed.append(StoredTensor(name, shape, type_name, size_bytes, self.path.name))
         return tuple(placed)
 
     def extent(self, name: str, shape: tuple[int, ...], kind: int) -> tuple[str, int]:

@@ -1,0 +1,66 @@
+"""Small checkpoints written byte by byte, so that each can be broken in one place."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BITS = {"F32": 32, "BF16": 16, "U32": 32}
+Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
+
+LLAMA_CONFIG: dict[str, Any] = {
+    "model_type": "llama",
+    "num_hidden_layers": 2,
+    "hidden_size": 8,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 16,
+    "max_position_embeddings": 128,
+}
+LLAMA_SHAPES: Shapes = {
+    "model.embed_tokens.weight": ("BF16", (16, 8)),
+    "model.layers.0.self_attn.q_proj.weight": ("BF16", (8, 8)),
+    "model.norm.weight": ("F32", (8,)),
+}
+
+
+def safetensors_bytes(shapes: Shapes) -> bytes:
+    header: dict[str, Any] = {"__metadata__": {"format": "mlx"}}
+    at = 0
+    for name, (dtype, shape) in shapes.items():
+        end = at + math.prod(shape) * BITS[dtype] // 8
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, end]}
+        at = end
+    raw = json.dumps(header).encode()
+    return struct.pack("<Q", len(raw)) + raw + bytes(at)
+
+
+@pytest.fixture(scope="session")
+def llama_shapes() -> Shapes:
+    return LLAMA_SHAPES
+
+
+@pytest.fixture(scope="session")
+def pack_tensors() -> Callable[[Shapes], bytes]:
+    return safetensors_bytes
+
+
+@pytest.fixture
+def write_directory(tmp_path: Path) -> Callable[..., Path]:
+    """Write a llama directory with further tensors and with config changes (None removes a key)."""
+
+    def write(more: Shapes | None = None, **changes: Any) -> Path:
+        directory = tmp_path / "checkpoint"
+        directory.mkdir()
+        config = {key: value for key, value in {**LLAMA_CONFIG, **changes}.items() if value is not None}
+        (directory / "config.json").write_text(json.dumps(config))
+        (directory / "model.safetensors").write_bytes(safetensors_bytes({**LLAMA_SHAPES, **(more or {})}))
+        return directory
+
+    return write

@@ -1,0 +1,67 @@
+"""The table of caches against the classes that really make them, in the installed mlx-lm."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
+
+from eredu.checkpoints.caches import CacheKind, LayerCache
+from eredu.checkpoints.config import ModelConfig
+from eredu.checkpoints.families import CACHE_RULES, FULL_ATTENTION
+
+
+@pytest.mark.parametrize("family", FULL_ATTENTION)
+def test_families_of_full_attention_make_no_caches_of_their_own(family: str) -> None:
+    """mlx-lm gives a class without `make_cache` one plain cache a layer."""
+    model = importlib.import_module(f"mlx_lm.models.{family}").Model
+    assert not hasattr(model, "make_cache")
+    assert hasattr(model, "layers")
+
+
+TINY: dict[str, Any] = {
+    "hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "vocab_size": 8,
+    "intermediate_size": 16, "rms_norm_eps": 1e-5, "sliding_window": 4, "max_position_embeddings": 64,
+    "rope_theta": 1e4,
+}  # fmt: skip
+SLIDING = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "num_hidden_layers": 3}
+HYBRID = {
+    "num_hidden_layers": 5, "full_attention_interval": 2, "linear_num_value_heads": 1, "linear_num_key_heads": 1,
+    "linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_conv_kernel_dim": 4, "num_experts": 0,
+    "num_experts_per_tok": 0, "decoder_sparse_step": 1, "shared_expert_intermediate_size": 8, "mlp_only_layers": [],
+    "moe_intermediate_size": 8, "partial_rotary_factor": 0.5,
+}  # fmt: skip
+NEMOTRON = {
+    "num_hidden_layers": 4, "hybrid_override_pattern": "M-*M", "mamba_num_heads": 2, "mamba_head_dim": 8,
+    "mamba_proj_bias": False, "ssm_state_size": 8, "conv_kernel": 4, "n_groups": 1, "mlp_bias": False,
+    "layer_norm_epsilon": 1e-5, "use_bias": False, "use_conv_bias": True, "residual_in_fp32": False,
+    "time_step_limit": [0.0, 1.0], "mlp_hidden_act": "relu2", "attention_bias": False, "tie_word_embeddings": False,
+}  # fmt: skip
+BUILT: dict[str, dict[str, Any]] = {
+    "llama": SLIDING,
+    "ministral3": {**SLIDING, "rope_parameters": {"rope_theta": 1e4, "llama_4_scaling_beta": 0.1,
+                                                  "original_max_position_embeddings": 64}},
+    "cohere2": {"num_hidden_layers": 5, "layer_norm_eps": 1e-5, "logit_scale": 1.0, "attention_bias": False},
+    "gemma3_text": {"num_hidden_layers": 7},
+    "qwen3_next": HYBRID,
+    "nemotron_h": NEMOTRON,
+}  # fmt: skip
+
+
+def kind_of(cache: Any) -> LayerCache:
+    if isinstance(cache, RotatingKVCache):
+        return LayerCache(CacheKind.WINDOW, cache.max_size)
+    if isinstance(cache, ArraysCache):
+        return LayerCache(CacheKind.RECURRENT)
+    assert isinstance(cache, (KVCache, CacheList))
+    return LayerCache(CacheKind.FULL)
+
+
+@pytest.mark.parametrize("family", BUILT)
+def test_the_caches_are_those_that_a_built_model_makes(family: str) -> None:
+    module = importlib.import_module(f"mlx_lm.models.{family}")
+    values = {**TINY, **BUILT[family], "model_type": family}
+    made = module.Model(module.ModelArgs.from_dict(values)).make_cache()
+    told = CACHE_RULES[family](ModelConfig(Path("config.json"), values, values))
+    assert [kind_of(cache) for cache in made] == [cache for cache in told if cache is not None]

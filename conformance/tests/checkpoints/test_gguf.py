@@ -1,0 +1,229 @@
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eredu.capability import MtpCapability, MtpCheckpointKind
+from eredu.checkpoints.caches import CacheKind, Rollback
+from eredu.checkpoints.gguf_header import read_gguf_header
+from eredu.checkpoints.inspection import inspect_checkpoint
+from eredu.checkpoints.names import target_path
+from eredu.errors import CheckpointError
+
+WriteGguf = Callable[..., Path]
+
+
+@pytest.fixture
+def write_gguf(tmp_path: Path) -> WriteGguf:
+    """Write a small GGUF with the `gguf` library: keys of the architecture, and names of further tensors."""
+
+    def write(architecture: str = "llama", tensors: tuple[str, ...] = (), **keys: Any) -> Path:
+        path = tmp_path / "model.gguf"
+        writer = gguf.GGUFWriter(path, architecture)
+        counts = {"block_count": 2, "embedding_length": 32, "context_length": 128, "attention.head_count": 4, **keys}
+        for key, value in counts.items():
+            if isinstance(value, list):
+                writer.add_array(f"{architecture}.{key}", value)
+            elif isinstance(value, str):
+                writer.add_string(f"{architecture}.{key}", value)
+            elif value is not None:
+                writer.add_uint32(f"{architecture}.{key}", value)
+        writer.add_array("tokenizer.ggml.tokens", ["a", "b", "é"])
+        writer.add_array("tokenizer.ggml.scores", [0.5, -1.0, 2.0])
+        writer.add_bool("tokenizer.ggml.add_bos_token", False)
+        writer.add_float32("general.some_float", 0.25)
+        writer.add_tensor(
+            "token_embd.weight",
+            gguf.quantize(np.ones((3, 32), np.float32), gguf.GGMLQuantizationType.Q8_0),
+            raw_dtype=gguf.GGMLQuantizationType.Q8_0,
+        )
+        for name in ("blk.0.attn_norm.weight", *tensors):
+            writer.add_tensor(name, np.ones(32, np.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return path
+
+    return write
+
+
+def test_header_is_what_the_library_wrote(write_gguf: WriteGguf) -> None:
+    path = write_gguf()
+    header, reader = read_gguf_header(path), gguf.GGUFReader(path)
+    own = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("GGUF.")}
+    assert header.metadata == own
+    assert header.metadata["tokenizer.ggml.tokens"] == ["a", "b", "é"]
+    assert [(t.name, t.dtype, t.size_bytes) for t in header.tensors] == [
+        (t.name, t.tensor_type.name, t.n_bytes) for t in reader.tensors
+    ]
+    assert header.tensors[0].shape == (3, 32)
+
+
+def test_report(write_gguf: WriteGguf) -> None:
+    report = inspect_checkpoint(write_gguf())
+    assert (report.family, report.container, report.layers, report.hidden_size) == ("llama", "gguf", 2, 32)
+    assert (report.attention_heads, report.key_value_heads, report.context_limit) == (4, 4, 128)
+    assert (report.vocabulary_rows, report.parameter_count, report.size_bytes) == (3, 128, 3 * 34 + 128)
+    assert report.quantization == "Q8_0 (1 of 2 tensors)"
+    assert report.tied_embeddings
+    assert report.rolls_back_exactly
+    assert report.heads.capability == MtpCapability.unavailable()
+
+
+def test_the_real_target() -> None:
+    path = target_path()
+    if not path.is_file():
+        pytest.skip("the target is not in the cache: eredu fetch smollm2")
+    report = inspect_checkpoint(path)
+    assert (report.layers, report.hidden_size, report.vocabulary_rows) == (30, 576, 49152)
+    assert (report.parameter_count, report.context_limit) == (134_515_008, 8192)
+    assert report.quantization == "Q4_1 (210 of 272 tensors), Q8_0 (1 of 272 tensors)"
+    assert report.rolls_back_exactly
+
+
+@pytest.mark.parametrize(
+    ("architecture", "keys", "kinds", "exact"),
+    [
+        ("deepseek2", {}, [CacheKind.LATENT], True),
+        ("deepseek4", {}, [CacheKind.COMPRESSED], False),
+        ("gemma3", {"attention.sliding_window": 64}, [CacheKind.FULL, CacheKind.WINDOW], False),
+        ("gemma3", {"attention.sliding_window": 128}, [CacheKind.FULL, CacheKind.WINDOW], True),
+        ("nemotron_h", {"ssm.state_size": 4}, [CacheKind.FULL, CacheKind.RECURRENT], False),
+    ],
+)
+def test_caches(
+    write_gguf: WriteGguf, architecture: str, keys: dict[str, Any], kinds: list[CacheKind], exact: bool
+) -> None:
+    report = inspect_checkpoint(write_gguf(architecture, **keys))
+    assert [cache.kind for cache in report.caches] == kinds
+    assert report.rolls_back_exactly == exact
+    assert report.caches[0].rollback is (Rollback.NOT_YET if architecture == "deepseek4" else Rollback.EXACT)
+
+
+def test_heads_per_layer_and_output(write_gguf: WriteGguf) -> None:
+    keys = {"attention.head_count": [4, 8], "attention.head_count_kv": [0, 2]}
+    report = inspect_checkpoint(write_gguf("nemotron_h", ("output.weight",), **keys))
+    assert (report.attention_heads, report.key_value_heads, report.tied_embeddings) == (8, 2, False)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "tensors", "state"),
+    [(0, (), "unavailable"), (1, (), "unavailable"), (1, ("blk.1.nextn.eh_proj.weight",), "unsupported")],
+)
+def test_prediction_heads(write_gguf: WriteGguf, claimed: int, tensors: tuple[str, ...], state: str) -> None:
+    report = inspect_checkpoint(write_gguf("deepseek2", tensors, nextn_predict_layers=claimed))
+    assert report.heads.capability.state == state
+
+
+def test_an_assistant_is_no_target(write_gguf: WriteGguf) -> None:
+    report = inspect_checkpoint(write_gguf("dflash"))
+    assert report.heads.capability == MtpCapability.unsupported(MtpCheckpointKind.SEPARATE, "dflash")
+    assert not report.rolls_back_exactly
+
+
+@pytest.mark.parametrize(
+    ("architecture", "keys", "message"),
+    [
+        ("no-such", {}, "architecture 'no-such', whose caches"),
+        ("llama", {"block_count": None}, "llama.block_count as None"),
+        ("llama", {"embedding_length": "wide"}, "llama.embedding_length as 'wide'"),
+    ],
+)
+def test_damaged_metadata(write_gguf: WriteGguf, architecture: str, keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        inspect_checkpoint(write_gguf(architecture, **keys))
+
+
+def test_every_truncation_is_an_error(write_gguf: WriteGguf) -> None:
+    path = write_gguf()
+    whole, last = path.read_bytes(), read_gguf_header(path).tensors[-1].size_bytes
+    for size in (*range(len(whole) - last), len(whole) - last + 1, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(CheckpointError, match=r"cut short|has \d+ bytes"):
+            read_gguf_header(path)
+
+
+def patched(whole: bytes, at: int, form: str, value: int) -> bytes:
+    raw = bytearray(whole)
+    struct.pack_into(form, raw, at, value)
+    return bytes(raw)
+
+
+@pytest.mark.parametrize(
+    ("at", "form", "value", "message"),
+    [
+        (0, "<I", 0, "begins with"),
+        (4, "<I", 1, "version 1"),
+        (4, ">I", 3, "little-endian"),
+        (8, "<Q", 2**63, "announces 9223372036854775808 tensors"),
+        (16, "<Q", 2**63, "announces 9223372036854775808 metadata"),
+        (24, "<Q", 2**63, "cut short"),
+    ],
+)
+def test_numbers_that_lie(write_gguf: WriteGguf, at: int, form: str, value: int, message: str) -> None:
+    path = write_gguf()
+    path.write_bytes(patched(path.read_bytes(), at, form, value))
+    with pytest.raises(CheckpointError, match=message):
+        read_gguf_header(path)
+
+
+@pytest.mark.parametrize(
+    ("after", "skip", "form", "value", "message"),
+    [
+        (b"token_embd.weight", 0, "<I", 5, "5 dimensions"),
+        (b"token_embd.weight", 4, "<Q", 33, "blocks of 32 do not divide"),
+        (b"token_embd.weight", 4, "<Q", 2**40, "cut short"),
+        (b"token_embd.weight", 20, "<I", 999, "unknown type 999"),
+        (b"token_embd.weight", 24, "<Q", 2**40, "cut short"),
+        (b"tokenizer.ggml.add_bos_token", 0, "<I", 77, "unknown type 77"),
+        (b"tokenizer.ggml.scores", 8, "<Q", 2**60, "items of 'tokenizer.ggml.scores'"),
+        (b"tokenizer.ggml.tokens", 8, "<Q", 2**60, "items of 'tokenizer.ggml.tokens'"),
+        (b"tokenizer.ggml.tokens", 24, "<B", 0xFF, "not UTF-8"),
+    ],
+)
+def test_fields_that_lie(write_gguf: WriteGguf, after: bytes, skip: int, form: str, value: int, message: str) -> None:
+    path = write_gguf()
+    whole = path.read_bytes()
+    path.write_bytes(patched(whole, whole.index(after) + len(after) + skip, form, value))
+    with pytest.raises(CheckpointError, match=message):
+        read_gguf_header(path)
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=200)
+def test_a_changed_byte_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    path = tmp_path_factory.getbasetemp() / "changed.gguf"
+    raw = bytearray(MINIMAL)
+    raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(raw)
+    try:
+        read_gguf_header(path)
+    except CheckpointError:
+        return
+
+
+def spelled(text: str) -> bytes:
+    return struct.pack("<Q", len(text)) + text.encode()
+
+
+KEYS = (
+    spelled("general.architecture") + struct.pack("<I", 8) + spelled("llama")
+    + spelled("nested") + struct.pack("<IIQ", 9, 9, 1) + struct.pack("<IQ2I", 4, 2, 7, 8)
+)  # fmt: skip
+HEAD = b"GGUF" + struct.pack("<IQQ", 3, 1, 2) + KEYS + spelled("t") + struct.pack("<IQIQ", 1, 8, 0, 0)
+MINIMAL = HEAD + bytes(-len(HEAD) % 32) + bytes(32)
+
+
+def test_the_minimal_file_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "minimal.gguf"
+    path.write_bytes(MINIMAL)
+    header = read_gguf_header(path)
+    assert header.metadata == {"general.architecture": "llama", "nested": [[7, 8]]}
+    assert [(tensor.name, tensor.shape) for tensor in header.tensors] == [("t", (8,))]

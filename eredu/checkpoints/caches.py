@@ -1,0 +1,81 @@
+"""What each layer remembers of the tokens before, and whether a rejected suffix can be taken back exactly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CacheKind(StrEnum):
+    """What one layer keeps."""
+
+    FULL = "full-attention"
+    """Keys and values of every token."""
+    LATENT = "latent-attention"
+    """One compressed row for every token (multi-head latent attention), index keys where there is an indexer."""
+    WINDOW = "sliding-window"
+    """Keys and values of the last tokens."""
+    CHUNKED = "chunked-attention"
+    """Keys and values of the current chunk."""
+    RECURRENT = "recurrent"
+    """A state of fixed size (state space, gated delta, convolution tails)."""
+    COMPRESSED = "compressed"
+    """Pooled groups of tokens beside a window."""
+
+
+class Rollback(StrEnum):
+    """How a rejected suffix is taken back."""
+
+    EXACT = "exact"
+    """By length: row i of the cache is a function of tokens 0 to i alone, and none is dropped."""
+    WITHIN_WINDOW = "exact until the window is full"
+    NOT_YET = "not yet"
+    """A rejected token has overwritten what is needed to go back. Speculation is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCache:
+    """Cache of one layer; `window` is the tokens that a sliding window holds."""
+
+    kind: CacheKind
+    window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheReport:
+    """Layers with one kind of cache.
+
+    Attributes:
+        kind: What they keep.
+        layers: How many they are; None where the file does not say.
+        window: Tokens of their sliding window, if they have one.
+        rollback: Whether a rejected suffix can be taken back.
+    """
+
+    kind: CacheKind
+    layers: int | None
+    window: int | None
+    rollback: Rollback
+
+    def to_json(self) -> dict[str, str | int | None]:
+        """The stable form."""
+        return {"kind": self.kind, "layers": self.layers, "window": self.window, "rollback": self.rollback}
+
+
+def rollback_of(cache: LayerCache, context: int | None) -> Rollback:
+    """How a layer's cache is rolled back when at most `context` tokens are ever fed."""
+    if cache.kind in {CacheKind.FULL, CacheKind.LATENT}:
+        return Rollback.EXACT
+    if cache.kind is not CacheKind.WINDOW or cache.window is None:
+        return Rollback.NOT_YET
+    return Rollback.EXACT if context is not None and context <= cache.window else Rollback.WITHIN_WINDOW
+
+
+def summarize_caches(layers: Iterable[LayerCache | None], context: int | None) -> tuple[CacheReport, ...]:
+    """Group layers by cache, in the order of their first layer; layers without a cache are left out."""
+    counts = Counter(layer for layer in layers if layer is not None)
+    return tuple(
+        CacheReport(cache.kind, count, cache.window, rollback_of(cache, context)) for cache, count in counts.items()
+    )

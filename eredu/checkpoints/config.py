@@ -1,0 +1,75 @@
+"""config.json of a Hugging Face directory, asked with errors that name the file and the key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eredu.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The values of one config.json. Wrappers of several modalities nest the decoder's under `text_config`.
+
+    Attributes:
+        path: The file.
+        values: The top level.
+        decoder: The decoder's own level; the same object where nothing is nested.
+    """
+
+    path: Path
+    values: Mapping[str, Any]
+    decoder: Mapping[str, Any]
+
+    @property
+    def model_type(self) -> str:
+        """`model_type` of the top level. Raises `CheckpointError` where it is missing."""
+        value = self.values.get("model_type")
+        if not isinstance(value, str):
+            raise CheckpointError(f"{self.path} has no model_type; expected the name of the model's family")
+        return value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A value of the decoder's level, else of the top level."""
+        for level in (self.decoder, self.values):
+            if level.get(key) is not None:
+                return level[key]
+        return default
+
+    def count(self, key: str, default: int | None = None) -> int:
+        """A whole number, not negative. Raises `CheckpointError` for anything else, or where it is missing."""
+        value = self.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise CheckpointError(f"{self.path} gives {key} as {value!r}; expected a whole number, not negative")
+        return value
+
+    def strings(self, key: str) -> tuple[str, ...] | None:
+        """A list of strings, None where it is missing. Raises `CheckpointError` for anything else."""
+        value = self.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise CheckpointError(f"{self.path} gives {key} as {value!r}; expected a list of strings")
+        return tuple(value)
+
+
+def read_config(directory: Path) -> ModelConfig:
+    """Read config.json. Raises `CheckpointError` where it is missing or no JSON object."""
+    path = directory / "config.json"
+    if not path.is_file():
+        raise CheckpointError(
+            f"{directory} has no config.json; expected a Hugging Face directory (config.json, tokenizer.json, "
+            "model*.safetensors), or give the path of a GGUF file"
+        )
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise CheckpointError(f"{path} could not be read as JSON ({error}); fetch it again") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path} holds a JSON {type(values).__name__}; expected an object")
+    nested = values.get("text_config")
+    return ModelConfig(path, values, nested if isinstance(nested, dict) else values)

@@ -1,0 +1,179 @@
+"""Prediction heads inside a checkpoint: what its config claims, and which tensors are really there.
+
+Configs lie: converted checkpoints often keep the claim and drop the tensors. A claim without any tensor is no
+capability, a part of the tensors is an error, and only the whole set counts. The names are those of the published
+checkpoints, without the wrappers' prefixes (`model.`, `language_model.`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eredu.capability import MtpCapability, MtpCheckpointKind
+from eredu.checkpoints.config import ModelConfig
+from eredu.checkpoints.families import ASSISTANTS
+from eredu.errors import CheckpointError
+
+RUNNABLE: frozenset[str] = frozenset()
+"""Families whose embedded heads eredu runs; a family adds itself here when it brings its executor."""
+
+_WRAPPERS = re.compile(r"^(?:model\.|language_model\.|backbone\.)+")
+DSPARK_KEYS = ("dspark_block_size", "dspark_noise_token_id", "dspark_target_layer_ids", "dspark_markov_rank")
+
+
+@dataclass(frozen=True, slots=True)
+class HeadReport:
+    """What a checkpoint has to offer for multi-token prediction.
+
+    Attributes:
+        claimed: Heads (prediction depths) that the metadata claim.
+        tensors: Head tensors that are there.
+        capability: What follows.
+        reason: Why, in one sentence.
+    """
+
+    claimed: int
+    tensors: int
+    capability: MtpCapability
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable form."""
+        return {
+            "claimed": self.claimed,
+            "tensors": self.tensors,
+            "capability": self.capability.to_json(),
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HeadClaim:
+    """Heads that a config claims: how many, the prefix of their tensors, and the tensors that each must have."""
+
+    count: int
+    prefixes: tuple[str, ...]
+    required: tuple[str, ...]
+
+
+ClaimRule = Callable[[ModelConfig], HeadClaim]
+
+
+def _names(prefix: str, *stems: str) -> list[str]:
+    return [f"{prefix}{stem}.weight" for stem in stems]
+
+
+def _attention(prefix: str) -> list[str]:
+    return _names(f"{prefix}self_attn.", "q_proj", "k_proj", "v_proj", "o_proj")
+
+
+def _qwen(config: ModelConfig) -> HeadClaim:
+    count = config.count("mtp_num_hidden_layers", config.count("num_nextn_predict_layers", 0))
+    layer = "mtp.layers.0."
+    required = _names("mtp.", "fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
+    required += [*_names(layer, "input_layernorm", "post_attention_layernorm"), *_attention(layer)]
+    return HeadClaim(count, ("mtp.",), tuple(required))
+
+
+def _deepseek_v3(config: ModelConfig) -> HeadClaim:
+    count, depth = config.count("num_nextn_predict_layers", 0), config.count("num_hidden_layers")
+    prefixes = tuple(f"layers.{depth + i}." for i in range(count))
+    stems = ("enorm", "hnorm", "eh_proj", "shared_head.norm", "input_layernorm", "self_attn.o_proj")
+    return HeadClaim(count, prefixes, tuple(name for prefix in prefixes for name in _names(prefix, *stems)))
+
+
+def _deepseek_v4(config: ModelConfig) -> HeadClaim:
+    count = config.count("num_nextn_predict_layers", 0)
+    fused = [key for key in DSPARK_KEYS if config.get(key) is not None]
+    if fused and len(fused) != len(DSPARK_KEYS):
+        raise CheckpointError(
+            f"{config.path} has {', '.join(fused)} and not all of {', '.join(DSPARK_KEYS)}; expected all of them "
+            "(a fused drafter) or none (ordinary heads)"
+        )
+    if fused:
+        last = f"mtp.{count - 1}."
+        required = [*_names("mtp.0.", "main_proj", "main_norm"), *_names(last, "norm", "markov_head.markov_w1")]
+    else:
+        stems = ("enorm", "hnorm", "norm", "e_proj", "h_proj")
+        required = [name for i in range(count) for name in _names(f"mtp.{i}.", *stems)]
+    return HeadClaim(count, ("mtp.",), tuple(required))
+
+
+def _inkling(config: ModelConfig) -> HeadClaim:
+    nested = config.get("mtp_config", {})
+    count = nested.get("num_nextn_predict_layers", 0) if isinstance(nested, dict) else 0
+    stems = ("hidden_norm", "embed_norm", "input_proj")
+    required = (name for i in range(int(count)) for name in _names(f"mtp.layers.{i}.", *stems))
+    return HeadClaim(int(count), ("mtp.",), tuple(required))
+
+
+def _nemotron_h(config: ModelConfig) -> HeadClaim:
+    count = config.count("num_nextn_predict_layers", 0)
+    pattern = config.get("mtp_hybrid_override_pattern") or config.get("mtp_layers_block_type") or ()
+    length = len(pattern)
+    required: list[str] = []
+    for start in range(0, count * length, length or 1):
+        required += _names(f"mtp.layers.{start}.", "enorm", "hnorm", "eh_proj")
+        required += _names(f"mtp.layers.{start + length - 1}.", "final_layernorm")
+    return HeadClaim(count, ("mtp.",), tuple(required))
+
+
+CLAIM_RULES: Mapping[str, ClaimRule] = {
+    **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text"), _qwen),
+    **dict.fromkeys(("deepseek_v3", "kimi_k2", "deepseek_v32"), _deepseek_v3),
+    "deepseek_v4": _deepseek_v4,
+    "inkling": _inkling,
+    "nemotron_h": _nemotron_h,
+}
+
+
+def head_report(config: ModelConfig, tensor_names: Iterable[str]) -> HeadReport:
+    """Compare claim and tensors. Raises `CheckpointError` where only a part of the claimed tensors is there."""
+    family = config.model_type
+    if family in ASSISTANTS:
+        return _assistant(family)
+    rule = CLAIM_RULES.get(family)
+    if rule is None:
+        return _nothing(f"the family {family} has no prediction heads; an independent draft model can propose for it")
+    claim = rule(config)
+    names = {_WRAPPERS.sub("", name) for name in tensor_names}
+    found = sum(name.startswith(claim.prefixes) for name in names) if claim.prefixes else 0
+    missing = [name for name in claim.required if name not in names]
+    if claim.count and found and missing:
+        raise CheckpointError(
+            f"{config.path} claims {claim.count} prediction heads, and of their tensors {len(missing)} are missing, "
+            f"such as {missing[0]}: the checkpoint is incomplete. Fetch all its weight files, or a conversion that "
+            "keeps the heads"
+        )
+    return judge_heads(family, claim.count, found)
+
+
+def judge_heads(family: str, claimed: int, tensors: int) -> HeadReport:
+    """What a claim and the number of head tensors, found whole, come to."""
+    if not claimed:
+        stray = f" although it holds {tensors} tensors of one" if tensors else ""
+        return _nothing(f"the checkpoint claims no prediction head{stray}", tensors=tensors)
+    if not tensors:
+        return _nothing(
+            f"the checkpoint claims {claimed} prediction heads and ships none of their tensors, as many converted "
+            "checkpoints do",
+            claimed=claimed,
+        )
+    if family in RUNNABLE:
+        ready = MtpCapability.ready(MtpCheckpointKind.EMBEDDED)
+        return HeadReport(claimed, tensors, ready, f"{claimed} prediction heads are there")
+    unsupported = MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, family)
+    reason = f"{claimed} prediction heads are there, and eredu does not run the heads of {family} yet"
+    return HeadReport(claimed, tensors, unsupported, reason)
+
+
+def _assistant(family: str) -> HeadReport:
+    unsupported = MtpCapability.unsupported(MtpCheckpointKind.SEPARATE, family)
+    return HeadReport(0, 0, unsupported, f"an assistant of the family {family}, which eredu does not run yet")
+
+
+def _nothing(reason: str, *, claimed: int = 0, tensors: int = 0) -> HeadReport:
+    return HeadReport(claimed, tensors, MtpCapability.unavailable(), reason)

@@ -1,0 +1,95 @@
+"""Whether an assistant fits a target: one tokenizer, rows for every id, and the contexts of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from eredu.errors import CheckpointError
+from eredu.text.fingerprint import Fingerprint, require_same_tokenizer
+from eredu.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSide:
+    """What matching must know of one of the two models.
+
+    Attributes:
+        name: For messages: its path or name.
+        vocabulary: Its tokenizer's ids.
+        rows: Its logit rows, which are its embedding rows too.
+        context: Tokens it can take; None where it sets no limit.
+    """
+
+    name: str
+    vocabulary: Vocabulary
+    rows: int
+    context: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantFit:
+    """How an assistant fits a target.
+
+    Attributes:
+        fingerprint: The common tokenizer.
+        target_rows: Logit rows of the target.
+        assistant_rows: Logit rows of the assistant.
+        proposable_rows: Ids below this one may be proposed; the rows behind it are padding.
+        padding_ids: Ids below `proposable_rows` that have no token and may not be proposed either.
+        target_context: Tokens that the target can take.
+        assistant_context: Tokens that the assistant can take; where fewer, proposals stop earlier.
+    """
+
+    fingerprint: Fingerprint
+    target_rows: int
+    assistant_rows: int
+    proposable_rows: int
+    padding_ids: tuple[int, ...]
+    target_context: int | None
+    assistant_context: int | None
+
+    @property
+    def proposals_end_early(self) -> bool:
+        """Whether the assistant's context is the shorter one, so that the rest is decoded plainly."""
+        limit = self.assistant_context
+        return limit is not None and (self.target_context is None or limit < self.target_context)
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable form."""
+        return {
+            "tokenizer": self.fingerprint.to_json(),
+            "target_rows": self.target_rows,
+            "assistant_rows": self.assistant_rows,
+            "proposable_rows": self.proposable_rows,
+            "padding_ids": list(self.padding_ids),
+            "target_context": self.target_context,
+            "assistant_context": self.assistant_context,
+            "proposals_end_early": self.proposals_end_early,
+        }
+
+
+def match_assistant(target: ModelSide, assistant: ModelSide) -> AssistantFit:
+    """How the assistant fits.
+
+    Raises:
+        TokenizerError: The tokenizers differ in any id.
+        CheckpointError: One of the models has fewer rows than the tokenizer has ids.
+    """
+    common = require_same_tokenizer(target.vocabulary, assistant.vocabulary)
+    for side in (target, assistant):
+        if side.rows < common.vocabulary_size:
+            raise CheckpointError(
+                f"{side.name} has {side.rows} embedding rows, and its tokenizer {common.vocabulary_size} ids, such as "
+                f"{side.vocabulary.token(side.rows)!r} without a row: model and tokenizer are not of one checkpoint"
+            )
+    proposable = common.vocabulary_size
+    return AssistantFit(
+        fingerprint=common,
+        target_rows=target.rows,
+        assistant_rows=assistant.rows,
+        proposable_rows=proposable,
+        padding_ids=target.vocabulary.padding_ids(proposable),
+        target_context=target.context,
+        assistant_context=assistant.context,
+    )

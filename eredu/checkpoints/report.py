@@ -1,0 +1,83 @@
+"""What inspection says of one checkpoint: a value with a stable JSON form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from eredu.checkpoints.caches import CacheReport, Rollback
+from eredu.checkpoints.heads import HeadReport
+from eredu.checkpoints.tensors import StoredTensor, bytes_by_dtype
+
+
+@dataclass(frozen=True)
+class CheckpointReport:
+    """A checkpoint as its headers describe it.
+
+    Attributes:
+        path: Where it lies.
+        container: `safetensors` or `gguf`.
+        family: `model_type` of config.json, or `general.architecture` of GGUF.
+        layers: Decoder layers.
+        hidden_size: Width of the residual stream.
+        attention_heads: Query heads; where layers differ, the most.
+        key_value_heads: Key and value heads; where layers differ, the most.
+        vocabulary_rows: Logit rows, padding rows included.
+        context_limit: Tokens it was made for; None where the metadata do not say.
+        tied_embeddings: Whether the output projection is the embedding.
+        parameter_count: Weights, counted before quantisation packed them.
+        quantization: How the weights are quantised, None where they are not.
+        caches: What the layers remember, and whether it can be rolled back.
+        heads: Prediction heads, claimed and found.
+        tensors: Every stored tensor.
+    """
+
+    path: str
+    container: str
+    family: str
+    layers: int
+    hidden_size: int
+    attention_heads: int | None
+    key_value_heads: int | None
+    vocabulary_rows: int
+    context_limit: int | None
+    tied_embeddings: bool
+    parameter_count: int
+    quantization: str | None
+    caches: tuple[CacheReport, ...]
+    heads: HeadReport
+    tensors: tuple[StoredTensor, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(tensor.size_bytes for tensor in self.tensors)
+
+    @property
+    def rolls_back_exactly(self) -> bool:
+        """Whether every cache can take back a rejected suffix at any time, so that the model may be a target."""
+        return bool(self.caches) and all(cache.rollback is Rollback.EXACT for cache in self.caches)
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable form. Tensors are counted, not listed."""
+        return {
+            "path": self.path,
+            "container": self.container,
+            "family": self.family,
+            "layers": self.layers,
+            "hidden_size": self.hidden_size,
+            "attention_heads": self.attention_heads,
+            "key_value_heads": self.key_value_heads,
+            "vocabulary_rows": self.vocabulary_rows,
+            "context_limit": self.context_limit,
+            "tied_embeddings": self.tied_embeddings,
+            "parameter_count": self.parameter_count,
+            "quantization": self.quantization,
+            "size_bytes": self.size_bytes,
+            "bytes_by_dtype": bytes_by_dtype(self.tensors),
+            "tensor_count": len(self.tensors),
+            "files": sorted({tensor.file for tensor in self.tensors}),
+            "caches": [cache.to_json() for cache in self.caches],
+            "rolls_back_exactly": self.rolls_back_exactly,
+            "mtp": self.heads.to_json(),
+        }

@@ -1,0 +1,181 @@
+"""Headers of SafeTensors files and directories, checked against the files and read without touching a weight.
+
+The layout is the SafeTensors format's: eight bytes of header length, a JSON object, then the tensors back to back
+without holes. Pickle files are never opened: they can run code.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from eredu.checkpoints.tensors import StoredTensor
+from eredu.errors import CheckpointError
+
+INDEX_NAME = "model.safetensors.index.json"
+PICKLE_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"})
+MAX_HEADER_BYTES = 100_000_000
+"""The format's own limit."""
+
+BITS_OF_DTYPE = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
+    "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64,
+    "C64": 64,
+}  # fmt: skip
+
+
+def read_safetensors_header(path: Path) -> tuple[StoredTensor, ...]:
+    """Tensors of one file, in the order of their data.
+
+    Raises `CheckpointError` for a file that is missing, cut short, or whose header contradicts itself.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"{path} is not a file; expected a SafeTensors file")
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        prefix = file.read(8)
+        if len(prefix) < 8:
+            raise CheckpointError(f"{path} has {size} bytes; a SafeTensors file has at least 8: fetch it again")
+        (length,) = struct.unpack("<Q", prefix)
+        if length > min(size - 8, MAX_HEADER_BYTES):
+            raise CheckpointError(
+                f"{path} announces a header of {length} bytes and has {size} bytes in all (the format allows "
+                f"{MAX_HEADER_BYTES}): it is cut short, or no SafeTensors file. Fetch it again"
+            )
+        header = _parse(path, file.read(length))
+    tensors = [_tensor(path, name, entry) for name, entry in header.items() if name != "__metadata__"]
+    return _back_to_back(path, tensors, size - 8 - length)
+
+
+def _parse(path: Path, raw: bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(raw, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"the header of {path} is damaged ({error}); fetch the file again") from error
+    if not isinstance(header, dict):
+        raise CheckpointError(f"the header of {path} is a JSON {type(header).__name__}; expected an object")
+    return header
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return unique
+
+
+def _tensor(path: Path, name: str, entry: Any) -> tuple[int, StoredTensor]:
+    """First byte and description of one tensor."""
+    match entry:
+        case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [int(start), int(end)]} if (
+            dtype in BITS_OF_DTYPE and all(isinstance(n, int) and n >= 0 for n in shape) and 0 <= start <= end
+        ):
+            bits = math.prod(shape) * BITS_OF_DTYPE[dtype]
+            if bits == 8 * (end - start):
+                return start, StoredTensor(name, tuple(shape), dtype, end - start, path.name)
+    raise CheckpointError(
+        f"the header of {path} describes tensor {name!r} as {entry!r}; expected a known dtype, a shape, and "
+        "data_offsets that span just as many bytes: fetch the file again"
+    )
+
+
+def _back_to_back(path: Path, tensors: list[tuple[int, StoredTensor]], data_bytes: int) -> tuple[StoredTensor, ...]:
+    """The tensors in order, if they fill the data without holes, as the format demands."""
+    tensors.sort(key=lambda placed: (placed[0], placed[1].size_bytes))
+    at = 0
+    for start, tensor in tensors:
+        if start != at:
+            raise CheckpointError(f"tensor {tensor.name!r} of {path} begins at byte {start} of the data; expected {at}")
+        at += tensor.size_bytes
+    if at != data_bytes:
+        problem = "is cut short" if data_bytes < at else "goes on behind its last tensor"
+        raise CheckpointError(
+            f"{path} {problem}: its header describes {at} bytes of tensors, and {data_bytes} follow it. Fetch it again"
+        )
+    return tuple(tensor for _, tensor in tensors)
+
+
+def read_directory_headers(directory: Path) -> tuple[StoredTensor, ...]:
+    """Tensors of all weight files of a Hugging Face directory, by the index file where there is one.
+
+    Raises `CheckpointError` for weights that are missing, damaged, outside the directory, or pickled.
+    """
+    index = directory / INDEX_NAME
+    if index.is_file():
+        return _read_indexed(directory, _weight_map(index))
+    files = sorted(directory.glob("model*.safetensors"))
+    if not files:
+        raise CheckpointError(f"{directory} has no model*.safetensors{_what_else(directory)}")
+    tensors = [tensor for file in files for tensor in read_safetensors_header(file)]
+    _require_unique(directory, (tensor.name for tensor in tensors))
+    return tuple(tensors)
+
+
+def _weight_map(index: Path) -> dict[str, str]:
+    try:
+        value = json.loads(index.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise CheckpointError(f"{index} could not be read as JSON ({error}); fetch it again") from error
+    names = value.get("weight_map") if isinstance(value, dict) else None
+    if not isinstance(names, dict) or not names or not all(isinstance(file, str) for file in names.values()):
+        raise CheckpointError(f"{index} has no weight_map from tensor names to file names; fetch it again")
+    for file in names.values():
+        _require_inside(index, file)
+    return names
+
+
+def _require_inside(index: Path, file: str) -> None:
+    """Refuse names that lead out of the directory, on any system: an index is data and may come from anybody."""
+    posix, windows = PurePosixPath(file), PureWindowsPath(file)
+    leads_out = posix.is_absolute() or windows.is_absolute() or windows.drive or ".." in {*posix.parts, *windows.parts}
+    if leads_out or not file.endswith(".safetensors"):
+        raise CheckpointError(
+            f"{index} names the weight file {file!r}; expected a .safetensors file inside the directory: do not use "
+            "this checkpoint unless you know why it says so"
+        )
+
+
+def _read_indexed(directory: Path, names: dict[str, str]) -> tuple[StoredTensor, ...]:
+    files = sorted(set(names.values()))
+    missing = [file for file in files if not (directory / file).is_file()]
+    if missing:
+        raise CheckpointError(
+            f"{directory} lacks {len(missing)} of the {len(files)} weight files that its index names, such as "
+            f"{missing[0]}: fetch the rest"
+        )
+    tensors = [tensor for file in files for tensor in read_safetensors_header(directory / file)]
+    _require_unique(directory, (tensor.name for tensor in tensors))
+    absent = names.keys() - {tensor.name for tensor in tensors}
+    if absent:
+        raise CheckpointError(
+            f"the index of {directory} lists {len(absent)} tensors that its files lack, such as {min(absent)!r}: "
+            "index and files are not of one download"
+        )
+    return tuple(tensors)
+
+
+def _require_unique(directory: Path, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise CheckpointError(f"the weight files of {directory} hold tensor {name!r} twice; remove the stray file")
+        seen.add(name)
+
+
+def _what_else(directory: Path) -> str:
+    """What the directory holds instead of SafeTensors weights, and what to do about it."""
+    names = sorted(path.name for path in directory.iterdir())
+    pickled = [name for name in names if Path(name).suffix in PICKLE_SUFFIXES]
+    if pickled:
+        return (
+            f", only pickled weights ({pickled[0]}), which can run code and are never opened; get the SafeTensors "
+            "form, or convert them with transformers in a place you trust"
+        )
+    other = [name for name in names if name.endswith((".safetensors", ".gguf"))]
+    if other:
+        return f"; it holds {other[0]}: give the path of a GGUF itself, name SafeTensors weights model*.safetensors"
+    return "; expected the weights beside config.json"

@@ -1,0 +1,98 @@
+"""`eredu inspect`: what a checkpoint is, read from its headers alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from eredu.checkpoints.inspection import inspect_checkpoint
+from eredu.checkpoints.matching import AssistantFit, ModelSide, match_assistant
+from eredu.checkpoints.names import resolve_checkpoint
+from eredu.checkpoints.report import CheckpointReport
+from eredu.checkpoints.tensors import bytes_by_dtype
+from eredu.checkpoints.tokenizers import load_tokenizer
+
+
+def inspect_named(name: str) -> CheckpointReport:
+    """Report on a checkpoint given by name or path. Raises `CheckpointError` as `inspect_checkpoint` says."""
+    return inspect_checkpoint(resolve_checkpoint(name))
+
+
+def fit_named(target: str, assistant: str) -> AssistantFit:
+    """Whether an assistant fits a target, both by name or path. Raises as `match_assistant` says."""
+    return match_assistant(_side(target), _side(assistant))
+
+
+def _side(name: str) -> ModelSide:
+    path = resolve_checkpoint(name)
+    report = inspect_checkpoint(path)
+    return ModelSide(name, load_tokenizer(path).vocabulary, report.vocabulary_rows, report.context_limit)
+
+
+def report_table(report: CheckpointReport) -> Table:
+    """The report as two columns, most important first."""
+    table = Table(show_header=False, title=report.path, title_justify="left")
+    mtp = report.heads.capability.to_json()
+    rows = {
+        "family": f"{report.family} ({report.container}, {len({t.file for t in report.tensors})} file(s))",
+        "parameters": f"{report.parameter_count:,}",
+        "size": f"{report.size_bytes / 1e6:,.1f} MB in {len(report.tensors)} tensors",
+        "types": ", ".join(f"{kind} {size / 1e6:,.1f} MB" for kind, size in bytes_by_dtype(report.tensors).items()),
+        "quantization": report.quantization or "none",
+        "layers": str(report.layers),
+        "hidden size": str(report.hidden_size),
+        "heads": f"{report.attention_heads} query, {report.key_value_heads} key and value",
+        "vocabulary rows": f"{report.vocabulary_rows:,} ({'tied' if report.tied_embeddings else 'separate'} output)",
+        "context limit": "not stated" if report.context_limit is None else f"{report.context_limit:,} tokens",
+        "caches": "\n".join(_cache_line(cache.to_json()) for cache in report.caches) or "none of its own",
+        "exact rollback": "yes" if report.rolls_back_exactly else "no: speculation with it as target is refused",
+        "multi-token prediction": f"{' '.join(mtp.values())}: {report.heads.reason}",
+    }
+    for label, value in rows.items():
+        table.add_row(label, value)
+    return table
+
+
+def _cache_line(cache: dict[str, Any]) -> str:
+    layers = "some layers" if cache["layers"] is None else f"{cache['layers']} layers"
+    window = "" if cache["window"] is None else f" of {cache['window']} tokens"
+    return f"{layers}: {cache['kind']}{window}, rollback {cache['rollback']}"
+
+
+def fit_table(fit: AssistantFit) -> Table:
+    """The fit as two columns."""
+    table = Table(show_header=False, title="assistant fits", title_justify="left")
+    table.add_row("tokenizer", f"{fit.fingerprint.vocabulary_size:,} ids, SHA-256 {fit.fingerprint.digest}")
+    table.add_row("rows", f"target {fit.target_rows:,}, assistant {fit.assistant_rows:,}")
+    table.add_row("proposable", f"ids below {fit.proposable_rows:,}")
+    early = " (proposals end there)" if fit.proposals_end_early else ""
+    table.add_row("context", f"target {fit.target_context}, assistant {fit.assistant_context}{early}")
+    return table
+
+
+def inspect(
+    checkpoint: Annotated[str, typer.Argument(help="A Hugging Face directory, a GGUF file, or a name: smollm2.")],
+    assistant: Annotated[
+        str | None, typer.Option(help="Also check whether this checkpoint fits as the draft model.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,  # noqa: FBT002
+) -> None:
+    """Show what a checkpoint is, from its headers alone: no weight is read and no code is run.
+
+    Says which caches the layers have and whether a rejected suffix can be taken back exactly, and whether the
+    prediction heads that the config claims are really there.
+    """
+    report = inspect_named(checkpoint)
+    fit = None if assistant is None else fit_named(checkpoint, assistant)
+    if as_json:
+        fitted = {} if fit is None else {"assistant_fit": fit.to_json()}
+        typer.echo(json.dumps({**report.to_json(), **fitted}, indent=2))
+        return
+    console = Console()
+    console.print(report_table(report))
+    if fit is not None:
+        console.print(fit_table(fit))
