@@ -60,11 +60,10 @@ def reject(
         final_keys: Keys of the final token, one for each accepted length 0..k: k residual keys, then the target's,
             shape (k + 1, 2).
     """
-    p, q = _softmax(target_scores), _softmax(draft_scores)
-    p_drawn, q_drawn = _at(p[:-1], proposals), _at(q, proposals)
+    log_p, log_q = _log_softmax(target_scores), _log_softmax(draft_scores)
+    p_drawn, q_drawn = mx.exp(_at(log_p[:-1], proposals)), mx.exp(_at(log_q, proposals))
     accepted = _prefix_length(coins(coin_keys) * q_drawn < p_drawn)
-    weight = mx.ones((1,), dtype=mx.float32)
-    token, sound = _final_token(p, q, accepted, weight, target_scores, final_keys)
+    token, sound = _final_token(log_p, log_q, accepted, mx.ones((), dtype=mx.float32), target_scores, final_keys)
     return Verdict(accepted, token, sound & _finite_rows(target_scores) & (q_drawn > 0).all())
 
 
@@ -82,38 +81,53 @@ def verify_block(
     the mass of (w_i p - q)+ at the next row, and h_k = w_k. The longest accepted length stands.
     """
     count = proposals.shape[0]
-    p, q = _softmax(target_scores), _softmax(draft_scores)
-    p_drawn, q_drawn = _at(p[:-1], proposals), _at(q, proposals)
+    log_p, log_q = _log_softmax(target_scores), _log_softmax(draft_scores)
+    p_drawn, q_drawn = mx.exp(_at(log_p[:-1], proposals)), mx.exp(_at(log_q, proposals))
     ratios = p_drawn / q_drawn
     weights = [mx.ones((), dtype=mx.float32)]
     for index in range(count):
         weights.append(mx.minimum(1.0, weights[-1] * ratios[index]))
     w = mx.stack(weights)
-    mass = mx.maximum(w[:-1, None] * p[:-1] - q, 0.0).sum(axis=-1)
+    mass = _excess(log_p[:-1], log_q, w[:-1, None]).sum(axis=-1)
     room = mass + 1.0 - w[:-1]
     chances = mx.where(room > 0, mass / mx.where(room > 0, room, 1.0), 0.0)
     chances = mx.concatenate([chances[1:], w[-1:]])
     lengths = mx.arange(1, count + 1)
     accepted = mx.where(coins(coin_keys) < chances, lengths, 0).max().astype(mx.int32)
-    token, sound = _final_token(p, q, accepted, w[accepted][None], target_scores, final_keys)
+    token, sound = _final_token(log_p, log_q, accepted, w[accepted], target_scores, final_keys)
     return Verdict(accepted, token, sound & _finite_rows(target_scores) & (q_drawn > 0).all())
 
 
 def _final_token(
-    p: mx.array, q: mx.array, accepted: mx.array, weight: mx.array, target_scores: mx.array, final_keys: mx.array
+    log_p: mx.array, log_q: mx.array, accepted: mx.array, weight: mx.array, target_scores: mx.array, final_keys: mx.array
 ) -> tuple[mx.array, mx.array]:
     """The token behind the accepted proposals, and whether its distribution has any mass."""
-    count = q.shape[0]
+    count = log_q.shape[0]
     complete = accepted == count
     row = mx.minimum(accepted, count - 1)
-    residual = mx.maximum(weight * p[row] - q[row], 0.0)
+    residual = _excess(log_p[row], log_q[row], weight)
     scores = mx.where(complete, target_scores[count], mx.log(residual))
     token = draw(scores[None], final_keys[accepted][None])[0]
     return token.astype(mx.int32), complete | (residual.max() > 0)
 
 
-def _softmax(scores: mx.array) -> mx.array:
-    return mx.softmax(scores, axis=-1, precise=True)
+def _excess(log_p: mx.array, log_q: mx.array, weight: mx.array) -> mx.array:
+    """(weight * p - q)+ from logarithms, exact to a few units in the last place of its own size.
+
+    Subtracting the probabilities would lose an excess smaller than their rounding: p = (1 - 1e-8, 1e-8) and
+    q = (1 - 2e-8, 2e-8) leave 1e-8 for id 0, and nothing in float32.
+    """
+    weighted = log_p + mx.log(weight)
+    excess = -mx.exp(weighted) * mx.expm1(mx.minimum(log_q - weighted, 0.0))
+    return mx.where(weighted == -math.inf, 0.0, excess)
+
+
+def _log_softmax(scores: mx.array) -> mx.array:
+    """Logarithms of the probabilities, close to 0 too: the largest term stays out of the sum that is taken log1p of."""
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    masses = mx.exp(shifted)
+    top = mx.arange(scores.shape[-1]) == mx.argmax(shifted, axis=-1, keepdims=True)
+    return shifted - mx.log1p(mx.where(top, 0.0, masses).sum(axis=-1, keepdims=True))
 
 
 def _at(rows: mx.array, ids: mx.array) -> mx.array:

@@ -13,6 +13,9 @@ import mlx.core as mx
 from eredu.mlx.history import HistoryRows
 from eredu.options import SamplingOptions
 
+_COLDEST = 2.0**-126
+"""Smallest normal float32: below it nothing but the maximum is left anyway."""
+
 
 def process_rows(
     logits: mx.array, options: SamplingOptions, *, mask: mx.array | None = None, history: HistoryRows | None = None
@@ -39,7 +42,12 @@ def process_rows(
             raise ValueError("penalties need the history of each row")
         scores = _penalise(scores, options, history)
     scores = _filter(scores, options)
-    return scores if options.is_greedy else scores / options.temperature
+    return scores if options.is_greedy else _temper(scores, options.temperature)
+
+
+def _temper(scores: mx.array, temperature: float) -> mx.array:
+    """Scores by temperature, the largest of a row at 0: float32 is finest there, and no temperature overflows."""
+    return (scores - scores.max(axis=-1, keepdims=True)) / max(temperature, _COLDEST)
 
 
 def _penalise(scores: mx.array, options: SamplingOptions, history: HistoryRows) -> mx.array:
