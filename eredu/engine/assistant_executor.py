@@ -8,22 +8,19 @@ a promoted branch is the very block that drafting after the commit would give: p
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 import mlx.core as mx
 
 from eredu.backend import CommitPlan, ExecutorTraits, GenerationRequest
 from eredu.constraint import Constraint
-from eredu.engine.addresses import draft_key
 from eredu.engine.models import AssistantModel, TargetModel
+from eredu.engine.proposal import propose
 from eredu.engine.sequence import MlxBlock, MlxSequence
-from eredu.engine.target_executor import TargetExecutor, mask_rows
+from eredu.engine.target_executor import TargetExecutor
 from eredu.errors import CapabilityError
 from eredu.mlx.cache import SequenceCache
-from eredu.mlx.draws import draw, key_rows
 from eredu.mlx.placement import Placement
-from eredu.mlx.rows import process_rows
-from eredu.options import MAX_PROPOSALS, AcceptanceRule
+from eredu.options import MAX_PROPOSALS
 
 
 class AssistantExecutor(TargetExecutor):
@@ -104,28 +101,9 @@ class AssistantExecutor(TargetExecutor):
 
     def _propose(self, sequence: MlxSequence, block: MlxBlock, *, round_position: int, index: int) -> None:
         """Append one proposal to the block, drawn from the assistant's processed distribution."""
-        options, randomness = sequence.request.options, sequence.request.randomness
-        stream = self._placement.draft_stream
-        with mx.stream(stream):
+        with mx.stream(self._placement.draft_stream):
             logits = self._feed_frontier(sequence, block)
-            pending = [*block.before, *block.tokens]
-            history = None
-            if options.sampling.has_penalties:
-                joined = mx.concatenate(pending) if pending else mx.array([], dtype=mx.uint32)
-                history = self._history(sequence, joined, range(len(pending), len(pending) + 1))
-            mask = mask_rows(block.constraints[-1:]) if block.constraints else None
-            scores = process_rows(logits, options.sampling, mask=mask, history=history)
-            if options.sampling.is_greedy:
-                token = mx.argmax(scores, axis=-1)
-            else:
-                key = draft_key(randomness, options.acceptance, round_position=round_position, index=index)
-                token = draw(scores, key_rows([key]))
-        mx.async_eval(token)
-        block.tokens.append(token)
-        if not options.sampling.is_greedy and options.acceptance is not AcceptanceRule.COUPLED:
-            block.scores.append(scores)
-        if block.constraints:
-            block.constraints.append(block.constraints[-1].advance(cast(int, token.item())))
+            propose(sequence, block, logits, round_position=round_position, index=index)
 
     def _feed_frontier(self, sequence: MlxSequence, block: MlxBlock) -> mx.array:
         """Feed what the assistant has not seen before the next proposal; return its logits, shape (1, vocabulary)."""

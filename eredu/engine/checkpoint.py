@@ -8,6 +8,8 @@ from typing import Any
 
 import mlx.core as mx
 
+from eredu.checkpoints.config import read_config
+from eredu.checkpoints.safetensors_header import read_directory_headers
 from eredu.errors import CheckpointError, OptionError
 from eredu.mlx.adapter import LanguageModel, cast_model, is_quantized, load_directory
 from eredu.mlx.gguf import load_gguf
@@ -74,6 +76,8 @@ def load_checkpoint(path: Path, *, tokenizer: Tokenizer | None, dtype: str = "ch
     if dtype != "checkpoint" and dtype not in DTYPES:
         raise OptionError(f"dtype was {dtype!r}; expected one of checkpoint, {', '.join(DTYPES)}")
     if path.is_dir():
+        read_config(path)
+        read_directory_headers(path)
         model, config = load_directory(path)
     elif path.suffix == ".gguf" and path.is_file():
         model, config = load_gguf(path)

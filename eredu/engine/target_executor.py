@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import mlx.core as mx
-import numpy as np
 
 from eredu.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
 from eredu.constraint import Constraint
 from eredu.engine.addresses import coin_keys, final_keys, noise_keys
+from eredu.engine.masks import mask_rows
 from eredu.engine.models import TargetModel
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
-from eredu.errors import AcceptanceError, CapabilityError, ConstraintError
+from eredu.errors import AcceptanceError, CapabilityError
 from eredu.mlx.acceptance import Verdict, match, reject, verify_block
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.draws import draw, key_rows
@@ -182,19 +182,3 @@ class TargetExecutor:
         accept = reject if rule is AcceptanceRule.REJECTION else verify_block
         coins = key_rows(coin_keys(randomness, rule, position, count))
         return accept(proposals, drafted, scores, coin_keys=coins, final_keys=final)
-
-
-def mask_rows(constraints: list[Constraint]) -> mx.array:
-    """Allowed ids before each state's token, shape (states, vocabulary), bool. A complete grammar allows everything.
-
-    A row behind a complete grammar is never read, so it is left open. Raises `ConstraintError` where nothing is left.
-    """
-    masks: list[Any] = []
-    for constraint in constraints:
-        mask = constraint.mask()
-        if constraint.complete:
-            mask = np.ones_like(mask)
-        elif not mask.any():
-            raise ConstraintError("the grammar allows no token at all, yet it is not complete")
-        masks.append(mask)
-    return mx.array(np.stack(masks))

@@ -13,7 +13,9 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_map
 from mlx_lm.models import llama
-from mlx_lm.models.cache import KVCache, make_prompt_cache
+from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
+from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
+from mlx_lm.models.ssm import ssm_update
 from mlx_lm.utils import dequantize_model, load_model
 
 from eredu.errors import CheckpointError
@@ -35,10 +37,54 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "mlx_lm.models.base.create_attention_mask": ("h", "cache", "window_size", "return_array"),
     "mlx_lm.models.base.create_causal_mask": ("N", "offset", "window_size", "right_padding", "left_padding"),
     "mlx_lm.models.llama.Model.__call__": ("self", "inputs", "cache", "input_embeddings"),
+    "mlx_lm.models.gated_delta.gated_delta_update": (
+        "q",
+        "k",
+        "v",
+        "a",
+        "b",
+        "A_log",
+        "dt_bias",
+        "state",
+        "mask",
+        "use_kernel",
+        "lower_bound",
+        "allow_neg_eigval",
+    ),
+    "mlx_lm.models.gated_delta.normalize_qk": ("q", "k", "inv_scale", "eps"),
+    "mlx_lm.models.ssm.ssm_update": (
+        "hidden_states",
+        "A_log",
+        "B",
+        "C",
+        "D",
+        "dt",
+        "dt_bias",
+        "state",
+        "time_step_limit",
+        "mask",
+        "lengths",
+    ),
     "mlx_lm.generate.generate_step": ("prompt", "model"),
     "mlx_lm.generate.speculative_generate_step": ("prompt", "model", "draft_model", "stream"),
 }
 """Parameter names, in order, that eredu relies on. The last two are used by benchmarks; a prefix is pinned there."""
+
+__all__ = [
+    "SIGNATURES",
+    "AppendCache",
+    "CacheList",
+    "LanguageModel",
+    "build_llama",
+    "cast_model",
+    "evaluate_model",
+    "gated_delta_update",
+    "is_quantized",
+    "load_directory",
+    "make_caches",
+    "normalize_qk",
+    "ssm_update",
+]
 
 AppendCache = KVCache
 """mlx-lm's plain key-value cache, which eredu's cache extends."""
@@ -59,9 +105,18 @@ def load_directory(path: Path) -> tuple[LanguageModel, dict[str, Any]]:
     """
     try:
         model, config = load_model(path, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
-        raise CheckpointError(f"mlx-lm cannot load the checkpoint in {path}: {error}") from error
+    except Exception as error:  # whatever a strange config makes foreign code raise
+        raise CheckpointError(f"mlx-lm cannot load the checkpoint in {path}: {error!r}") from error
+    evaluate_model(model)
     return cast(LanguageModel, model), config
+
+
+def evaluate_model(model: nn.Module) -> None:
+    """Evaluate every array of a model, private ones (rotary frequencies) too.
+
+    A lazy array belongs to the thread that made it, and a model may be used by another.
+    """
+    mx.eval([array for module in model.modules() for array in module.values() if isinstance(array, mx.array)])
 
 
 def build_llama(config: dict[str, Any]) -> nn.Module:
@@ -83,7 +138,7 @@ def cast_model(model: LanguageModel, dtype: mx.Dtype, *, dequantize: bool) -> La
     module.update(
         tree_map(lambda array: array.astype(dtype) if array.dtype in floating else array, module.parameters())
     )
-    mx.eval(module.parameters())
+    evaluate_model(module)
     return cast(LanguageModel, module)
 
 

@@ -1,4 +1,4 @@
-"""Key-value caches whose rollback is exact: append-only buffers rolled back by length, capacity kept.
+"""Caches whose rollback is exact: append-only buffers rolled back by length, capacity kept.
 
 The layout never depends on how tokens arrived, so a rolled-back cache is the cache of the tokens that remain. A
 snapshot is never taken: holding one would force the next append to copy the whole buffer.
@@ -6,13 +6,15 @@ snapshot is never taken: holding one would force the next append to copy the who
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mlx.core as mx
 
 from eredu.errors import CapabilityError
-from eredu.mlx.adapter import AppendCache, LanguageModel, make_caches
+from eredu.mlx.adapter import AppendCache, CacheList, LanguageModel, make_caches
+from eredu.mlx.recurrent import Journal, JournalledFeed, Recurrence
+from eredu.mlx.taps import Recording, recording
 
 
 class RollbackCache(AppendCache):  # type: ignore[misc]
@@ -24,6 +26,8 @@ class RollbackCache(AppendCache):  # type: ignore[misc]
     """
 
     offset: int
+    keys: Any
+    values: Any
 
     def __init__(self, bucket: int | None = None) -> None:
         super().__init__()
@@ -33,11 +37,26 @@ class RollbackCache(AppendCache):  # type: ignore[misc]
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Append rows of shape (1, heads, rows, head_dim); return what the rows attend to."""
+        if self.bucket is not None:
+            self._reserve(keys, values)
         exact: tuple[mx.array, mx.array] = super().update_and_fetch(keys, values)
         if self.bucket is None or keys.shape[2] == 1:
             return exact
         length = self._padded(self.offset)
         return self.keys[..., :length, :], self.values[..., :length, :]
+
+    def _reserve(self, keys: mx.array, values: mx.array) -> None:
+        """Grow the buffers by whole buckets: the inherited growth starts at the last row, so a bucket may not fit."""
+        used = 0 if self.keys is None else self.keys.shape[2]
+        missing = self._padded(self.offset + keys.shape[2]) - used
+        if missing <= 0:
+            return
+        room_k, room_v = (mx.zeros((*rows.shape[:2], missing, rows.shape[3]), rows.dtype) for rows in (keys, values))
+        if used == 0:
+            self.keys, self.values = room_k, room_v
+        else:
+            self.keys = mx.concatenate([self.keys, room_k], axis=2)
+            self.values = mx.concatenate([self.values, room_v], axis=2)
 
     def make_mask(
         self, rows: int, *, return_array: bool = False, window_size: int | None = None
@@ -66,13 +85,16 @@ class SequenceCache:
     Args:
         model: Asks for the kinds of cache it needs.
         bucket: See `RollbackCache`.
+        recurrences: The recurrence of each recurrent layer, by its place among the caches; their modules are tapped.
     """
 
-    def __init__(self, model: LanguageModel, bucket: int | None = None) -> None:
-        self.layers: list[Any] = [
-            RollbackCache(bucket) if type(layer) is AppendCache else layer for layer in make_caches(model)
-        ]
+    def __init__(
+        self, model: LanguageModel, bucket: int | None = None, recurrences: Mapping[int, Recurrence] | None = None
+    ) -> None:
+        self.layers: list[Any] = [_exact(layer, bucket) for layer in make_caches(model)]
         self.bucket = bucket
+        self._recurrences = recurrences or {}
+        self._journal = Journal(self._recurrences)
         self._length = 0
 
     @property
@@ -83,39 +105,80 @@ class SequenceCache:
     @property
     def stubborn_kinds(self) -> frozenset[str]:
         """Kinds of cache in use that cannot be rolled back exactly; empty if all can."""
-        return frozenset(type(layer).__name__ for layer in self.layers if not isinstance(layer, RollbackCache))
+        return frozenset(
+            type(layer).__name__
+            for index, layer in enumerate(self.layers)
+            if index not in self._recurrences and not _rolls_back(layer)
+        )
 
     def feed(self, model: LanguageModel, tokens: mx.array) -> mx.array:
         """Run the model on tokens of shape (rows,); return logits of shape (rows, vocabulary), lazily."""
-        logits = model(tokens[None], cache=self.layers)[0]
-        self._length += tokens.shape[0]
-        return logits
+        return self.feed_recorded(model, tokens)[0]
 
-    def prefill(self, model: LanguageModel, tokens: Sequence[int]) -> None:
-        """Feed tokens whose logits nobody reads, lazily.
+    def feed_recorded(self, model: LanguageModel, tokens: mx.array) -> tuple[mx.array, Recording]:
+        """As `feed`, with what the tapped modules saw. The rows may be rolled back one by one."""
+        before = self._journal.states(self.layers)
+        with recording() as record:
+            logits = model(tokens[None], cache=self.layers)[0]
+        self._journal.add(JournalledFeed(self._length, tokens.shape[0], before, record))
+        self._length += tokens.shape[0]
+        return logits, record
+
+    def prefill(self, model: LanguageModel, tokens: Sequence[int]) -> Recording:
+        """Feed tokens whose logits nobody reads, lazily; return what the tapped modules saw.
 
         With a bucket the rows are padded to a power of two, so that prompts of all lengths share few shapes; the
-        padding is rolled back at once and its rows are overwritten by what comes next.
+        padding is rolled back at once and its rows are overwritten by what comes next. Recurrent layers would read
+        the padding, so models that have them are fed as they come. The rows stay: they are not journalled.
         """
         length = self._length + len(tokens)
-        padding = 0 if self.bucket is None or self.stubborn_kinds else _next_power(len(tokens)) - len(tokens)
-        self.feed(model, mx.array([*tokens, *[0] * padding], dtype=mx.uint32))
+        append_only = all(_rolls_back(layer) for layer in self.layers)
+        padding = _next_power(len(tokens)) - len(tokens) if self.bucket is not None and append_only else 0
+        _, record = self.feed_recorded(model, mx.array([*tokens, *[0] * padding], dtype=mx.uint32))
         if padding:
             self.rollback(length)
+        self._journal.forget()
+        return record
 
     def rollback(self, length: int) -> None:
         """Keep the first `length` tokens. Raises `CapabilityError` where a layer cannot do so exactly."""
         if length == self._length:
             return
+        if not 0 <= length < self._length:
+            raise CapabilityError(f"a cache of {self._length} tokens cannot be rolled back to {length}")
         if self.stubborn_kinds:
             raise CapabilityError(f"caches of kind {sorted(self.stubborn_kinds)} cannot be rolled back exactly")
+        self._journal.rollback(self.layers, length)
         for layer in self.layers:
-            layer.rollback(length)
+            if _rolls_back(layer):
+                layer.rollback(length)
         self._length = length
 
     def arrays(self) -> Sequence[Any]:
         """Everything that must be evaluated for the cache to be at rest."""
         return [layer.state for layer in self.layers if self._length > 0]
+
+
+class RollbackList(CacheList):  # type: ignore[misc]
+    """Several append-only caches of one layer (a latent one and an indexer's), rolled back together."""
+
+    def rollback(self, length: int) -> None:
+        """Keep the first `length` rows of each."""
+        for cache in self.caches:
+            cache.rollback(length)
+
+
+def _exact(layer: Any, bucket: int | None) -> Any:
+    """The layer's cache in the form that rolls back exactly, where there is one."""
+    if type(layer) is AppendCache:
+        return RollbackCache(bucket)
+    if type(layer) is CacheList and all(type(cache) is AppendCache for cache in layer.caches):
+        return RollbackList(*[RollbackCache() for _ in layer.caches])
+    return layer
+
+
+def _rolls_back(layer: Any) -> bool:
+    return isinstance(layer, (RollbackCache, RollbackList))
 
 
 def _next_power(count: int) -> int:
