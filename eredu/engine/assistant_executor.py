@@ -60,6 +60,7 @@ class AssistantExecutor(TargetExecutor):
         if chunk and sequence.request.options.max_proposals > 0:
             with mx.stream(self._placement.draft_stream):
                 cache.prefill(self._assistant.model, chunk)
+            mx.async_eval(*cache.arrays())
         left = super().prefill(sequence, limit)
         mx.eval(*cache.arrays())
         return left
@@ -97,6 +98,15 @@ class AssistantExecutor(TargetExecutor):
         cache.rollback(len(sequence.tokens) - 1 + promoted.count)
         return promoted
 
+    def close(self, sequence: MlxSequence) -> None:
+        """Wait for both models, and leave both caches at the committed boundary."""
+        super().close(sequence)
+        if sequence.drafting is not None:
+            mx.eval(sequence.drafting)
+            sequence.drafting = None
+        cache = _cache(sequence)
+        cache.rollback(min(cache.length, len(sequence.tokens) - 1))
+
     # ---- pieces --------------------------------------------------------------------------------------------------
 
     def _propose(self, sequence: MlxSequence, block: MlxBlock, *, round_position: int, index: int) -> None:
@@ -104,6 +114,7 @@ class AssistantExecutor(TargetExecutor):
         with mx.stream(self._placement.draft_stream):
             logits = self._feed_frontier(sequence, block)
             propose(sequence, block, logits, round_position=round_position, index=index)
+        sequence.drafting = block.tokens[-1]
 
     def _feed_frontier(self, sequence: MlxSequence, block: MlxBlock) -> mx.array:
         """Feed what the assistant has not seen before the next proposal; return its logits, shape (1, vocabulary)."""

@@ -80,6 +80,7 @@ class MlxSequence:
         drafter: The drafter's caches, or None.
         ahead: A verification of the next, empty block, started before the token that leads it reached the host.
         running: Completions not yet known to be over.
+        drafting: The latest proposal; the drafter's stream is at rest once it is computed.
     """
 
     request: GenerationRequest
@@ -88,6 +89,7 @@ class MlxSequence:
     drafter: SequenceCache | None = None
     ahead: MlxVerification | None = None
     running: list[Completion] = field(default_factory=list)
+    drafting: mx.array | None = None
 
     @property
     def output(self) -> Sequence[int]:

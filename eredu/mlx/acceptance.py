@@ -99,7 +99,12 @@ def verify_block(
 
 
 def _final_token(
-    log_p: mx.array, log_q: mx.array, accepted: mx.array, weight: mx.array, target_scores: mx.array, final_keys: mx.array
+    log_p: mx.array,
+    log_q: mx.array,
+    accepted: mx.array,
+    weight: mx.array,
+    target_scores: mx.array,
+    final_keys: mx.array,
 ) -> tuple[mx.array, mx.array]:
     """The token behind the accepted proposals, and whether its distribution has any mass."""
     count = log_q.shape[0]

@@ -25,6 +25,8 @@ class RollbackCache(AppendCache):  # type: ignore[misc]
     one row see the exact length and take the decode kernel.
     """
 
+    keys: Any
+    values: Any
     offset: int
     keys: Any
     values: Any
