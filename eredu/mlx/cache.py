@@ -28,8 +28,6 @@ class RollbackCache(AppendCache):  # type: ignore[misc]
     keys: Any
     values: Any
     offset: int
-    keys: Any
-    values: Any
 
     def __init__(self, bucket: int | None = None) -> None:
         super().__init__()
