@@ -17,6 +17,7 @@ from eredu.text.chat_template import ChatTemplate
 from eredu.text.huggingface import LibraryEncoder
 from eredu.text.pieces import Alphabet, TokenPieces
 from eredu.text.pretokenizers import PreTokenizer, pre_tokenizer
+from eredu.text.sentencepiece import SentencePieceEncoder
 from eredu.text.tokenizer import Encoder, Tokenizer
 from eredu.text.vocabulary import Vocabulary
 
@@ -42,15 +43,19 @@ def load_metadata(metadata: Mapping[str, Any]) -> Tokenizer:
     whose ids eredu cannot reproduce exactly.
     """
     model = metadata.get(f"{PREFIX}model")
-    if model != "gpt2":
+    if model not in {"gpt2", "llama"}:
         raise TokenizerError(
-            f"the GGUF's tokenizer model is {model!r}; eredu reads 'gpt2' (byte-level BPE). Load the model's Hugging "
-            "Face tokenizer.json instead"
+            f"the GGUF's tokenizer model is {model!r}; eredu reads 'gpt2' (byte-level BPE) and 'llama' (SentencePiece "
+            "BPE). Load the model's Hugging Face tokenizer.json instead"
         )
     vocabulary = read_vocabulary(metadata)
+    if model == "gpt2":
+        pieces, encoder = TokenPieces(vocabulary, Alphabet.BYTE_LEVEL), _byte_level_encoder(metadata, vocabulary)
+    else:
+        pieces, encoder = _sentencepiece(metadata, vocabulary)
     return Tokenizer(
-        pieces=TokenPieces(vocabulary, Alphabet.BYTE_LEVEL),
-        encoder=_byte_level_encoder(metadata, vocabulary),
+        pieces=pieces,
+        encoder=encoder,
         eos_ids=frozenset(i for i in (_id_of(metadata, key, vocabulary) for key in EOS_KEYS) if i is not None),
         bos_id=_id_of(metadata, "bos_token_id", vocabulary),
         chat_template=_chat_template(metadata, vocabulary),
@@ -118,14 +123,36 @@ def _surround(
     library: tokenizers.Tokenizer, metadata: Mapping[str, Any], vocabulary: Vocabulary, *, adds_bos: bool
 ) -> None:
     """Let the library put the begin and end ids around a text, where the file or the family asks for them."""
-    bos = _id_of(metadata, "bos_token_id", vocabulary) if metadata.get(f"{PREFIX}add_bos_token", adds_bos) else None
-    eos = _id_of(metadata, "eos_token_id", vocabulary) if metadata.get(f"{PREFIX}add_eos_token", False) else None
+    bos, eos = _ends(metadata, vocabulary, adds_bos=adds_bos)
     named = {str(vocabulary.token(i)): i for i in (bos, eos) if i is not None}
     if named:
         around = [[str(vocabulary.token(i))] if i is not None else [] for i in (bos, eos)]
         library.post_processor = processors.TemplateProcessing(
             single=[*around[0], "$A", *around[1]], special_tokens=list(named.items())
         )
+
+
+def _ends(metadata: Mapping[str, Any], vocabulary: Vocabulary, *, adds_bos: bool) -> tuple[int | None, int | None]:
+    """Ids before and behind every text, None where there is none."""
+    bos = _id_of(metadata, "bos_token_id", vocabulary) if metadata.get(f"{PREFIX}add_bos_token", adds_bos) else None
+    eos = _id_of(metadata, "eos_token_id", vocabulary) if metadata.get(f"{PREFIX}add_eos_token", False) else None
+    return bos, eos
+
+
+def _sentencepiece(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tuple[TokenPieces, Encoder]:
+    """Pieces and encoder of the `llama` model, which takes the text as it is but for spaces."""
+    if metadata.get(f"{PREFIX}precompiled_charsmap") or metadata.get(f"{PREFIX}remove_extra_whitespaces"):
+        raise TokenizerError(
+            "the GGUF's SentencePiece tokenizer normalises its text (a character map, or extra spaces removed), which "
+            "eredu does not reproduce; load the model's Hugging Face tokenizer.json instead"
+        )
+    scores = metadata.get(f"{PREFIX}scores")
+    if not isinstance(scores, list) or not all(isinstance(score, float) for score in scores):
+        raise TokenizerError(f"the GGUF has no list of numbers {PREFIX}scores; SentencePiece cannot merge without it")
+    prefix = bool(metadata.get(f"{PREFIX}add_space_prefix", True))
+    before, after = (() if i is None else (i,) for i in _ends(metadata, vocabulary, adds_bos=True))
+    pieces = TokenPieces(vocabulary, Alphabet.SENTENCEPIECE, strip_leading_space=prefix)
+    return pieces, SentencePieceEncoder(vocabulary, scores, prefix, before, after)
 
 
 def _id_of(metadata: Mapping[str, Any], key: str, vocabulary: Vocabulary) -> int | None:
