@@ -9,6 +9,7 @@ import mlx.core as mx
 
 from eredu.backend import GenerationRequest
 from eredu.constraint import Constraint
+from eredu.engine.head_state import HeadState
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Completion
 
@@ -78,6 +79,7 @@ class MlxSequence:
         tokens: Prompt and committed output.
         target: The target's caches; between rounds they hold all tokens but the last, and one more while `ahead` runs.
         drafter: The drafter's caches, or None.
+        heads: The state of the target's own heads, or None.
         ahead: A verification of the next, empty block, started before the token that leads it reached the host.
         running: Completions not yet known to be over.
         drafting: The latest proposal; the drafter's stream is at rest once it is computed.
@@ -87,6 +89,7 @@ class MlxSequence:
     tokens: list[int]
     target: SequenceCache
     drafter: SequenceCache | None = None
+    heads: HeadState | None = None
     ahead: MlxVerification | None = None
     running: list[Completion] = field(default_factory=list)
     drafting: mx.array | None = None

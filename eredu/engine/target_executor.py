@@ -133,6 +133,10 @@ class TargetExecutor:
                 cache.prefill(self._target.model, chunk)
         return wanted - cache.length
 
+    def _feed(self, sequence: MlxSequence, inputs: mx.array) -> mx.array:
+        """Logits of the verified inputs, shape (rows, vocabulary)."""
+        return sequence.target.feed(self._target.model, inputs)
+
     def _verify(self, sequence: MlxSequence, leading: mx.array, block: MlxBlock, *, ahead: bool) -> MlxVerification:
         """Feed leading token and proposals, process every row, and accept on the device.
 
@@ -141,7 +145,7 @@ class TargetExecutor:
         with mx.stream(self._placement.target_stream):
             proposals = [self._placement.hand_over(token) for token in block.tokens]
             inputs = mx.concatenate([leading, *proposals]) if proposals else leading
-            logits = sequence.target.feed(self._target.model, inputs)
+            logits = self._feed(sequence, inputs)
             scores = self._target_scores(sequence, logits, inputs, block, ahead=ahead)
             verdict = self._accept(sequence, scores, inputs[1:], block, sequence.position + ahead)
             head = mx.stack([verdict.accepted, verdict.token, verdict.sound.astype(mx.int32)])

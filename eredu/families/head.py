@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 
+from eredu.mlx.taps import Recording
+
 
 @dataclass(frozen=True, slots=True)
 class HeadTraits:
@@ -36,6 +38,10 @@ class PredictionHeads(Protocol):
     @property
     def traits(self) -> HeadTraits:
         """Stages and cap."""
+        ...
+
+    def hidden(self, record: Recording) -> mx.array:
+        """The target's hidden states that the heads were trained on, shape (rows, hidden size), from its taps."""
         ...
 
     def new_caches(self) -> list[Any]:
