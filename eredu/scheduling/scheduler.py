@@ -134,8 +134,9 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         """Serve the next request that can act.
 
         Raises `SchedulerStalledError` if live requests remain and none can, and `EreduError` inside a callback.
-        Whatever an action raises ends its request with reason `failed`, publishes nothing of the round, and is raised
-        again; other requests go on with the next turn. What the sink raises is raised again too, and ends nothing.
+        Whatever an action raises ends its request with reason `failed` (`cancelled` for an interrupt), publishes
+        nothing of the round, and is raised again; other requests go on with the next turn. What the sink raises is
+        raised again too, and ends nothing.
         """
         if self._is_busy:
             raise EreduError("a turn was asked for inside a callback of another turn; take turns from outside only")
@@ -164,7 +165,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
             reason = action(record)
             if reason is not None:
                 self._end(record, Phase.COMPLETED, reason)
-        except Exception as error:
+        except BaseException as error:
             self._fail(record, error)
             raise
         finally:
@@ -199,18 +200,19 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
                 self._outbox.put(TokensCommitted(record.request.index, len(record.output), (), text))
             self._trace.cancel(record, phase)
             self._end(record, Phase.CANCELLED, FinishReason.CANCELLED)
-        except Exception as error:
+        except BaseException as error:
             self._fail(record, error)
             raise
         finally:
             self._acting = False
 
-    def _fail(self, record: RequestRecord[SequenceT, BlockT, VerificationT], error: Exception) -> None:
-        """End a request whose action raised; what ending it raises on top is noted on the error."""
+    def _fail(self, record: RequestRecord[SequenceT, BlockT, VerificationT], error: BaseException) -> None:
+        """End a request whose action raised or was interrupted; what ending it raises on top is noted on the error."""
         if not record.is_live:
             return
+        reason = FinishReason.FAILED if isinstance(error, Exception) else FinishReason.CANCELLED
         try:
-            self._end(record, Phase.CANCELLED, FinishReason.FAILED)
+            self._end(record, Phase.CANCELLED, reason)
         except Exception as closing:
             error.add_note(f"ending request {record.request.index} raised as well: {closing!r}")
 
@@ -234,11 +236,11 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         """
         for record in self._ring:
             record.cancelling = True
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
         while not self._is_busy and not self.is_done:
             try:
                 self._settle()
-            except Exception as error:
+            except BaseException as error:
                 errors.append(error)
         if errors:
             raise errors[0]

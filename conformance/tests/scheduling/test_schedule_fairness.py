@@ -1,0 +1,179 @@
+"""Turns: nobody waits longer than one action of every other, bounds hold, and a schedule that cannot go on says so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from eredu.errors import EreduError, SchedulerStalledError
+from eredu.events import Event
+from eredu.options import GenerationOptions, MtpSchedulerOptions
+from eredu.scheduling.phase import SUBMITTED, Phase
+from eredu.scheduling.record import RequestRecord
+from eredu_conformance.subjects.instrumented_executor import METHODS
+from eredu_conformance.subjects.table_pairs import Script, table_pairs
+from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+
+PAIRS = table_pairs()
+SCRIPT = Script(64, (60,), tuple(range(60)))
+
+
+class TurnLog:
+    """Takes turns, and knows which requests could have acted and which one did."""
+
+    def __init__(self, table: TableSchedule) -> None:
+        scheduler: Any = table.scheduler
+        self.scheduler = scheduler
+        self.served: list[int] = []
+        serve = scheduler._serve
+
+        def logged(record: RequestRecord[Any, Any, Any], action: Any) -> None:
+            self.served.append(record.request.index)
+            serve(record, action)
+
+        scheduler._serve = logged
+
+    def enabled(self) -> set[int]:
+        ring = self.scheduler._ring
+        return {record.request.index for record in ring if self.scheduler._actions.enabled(record, ring) is not None}
+
+    def waiting_for_a_place(self) -> set[int]:
+        ring = self.scheduler._ring
+        return {record.request.index for record in ring if record.phase is Phase.READY_TO_SUBMIT}
+
+    def in_flight(self) -> int:
+        return sum(record.phase in SUBMITTED for record in self.scheduler._ring)
+
+
+@pytest.mark.parametrize("requests", [1, 2, 3, 5])
+@pytest.mark.parametrize(("max_in_flight", "max_branches"), [(1, 1), (2, 1), (4, 4)])
+@pytest.mark.parametrize("name", ["near", "wrong"])
+def test_whoever_can_act_is_served_within_one_turn_of_every_other(
+    requests: int, max_in_flight: int, max_branches: int, name: str
+) -> None:
+    pair = PAIRS[name]
+    options = MtpSchedulerOptions(max_in_flight=max_in_flight, max_branches=max_branches, adaptive_lookahead=False)
+    table = TableSchedule(pair.target, pair.drafter, options=options)
+    for index in range(requests):
+        table.add(table_request(index, (0, 1, 2, 3)[: index + 1], GenerationOptions(max_tokens=8 + index)))
+    log = TurnLog(table)
+    waited: Counter[int] = Counter()
+    passed: Counter[int] = Counter()
+    while not table.scheduler.is_done:
+        enabled, queued, flying = log.enabled(), log.waiting_for_a_place(), log.in_flight()
+        assert flying <= max_in_flight
+        table.scheduler.turn()
+        served = log.served[-1]
+        assert served in enabled
+        waited.update(enabled - {served})
+        submitted = served in queued
+        passed.update(queued - {served} if submitted else ())
+        for index in {served} | (set(waited) - enabled):
+            waited[index] = 0
+        if submitted:
+            passed[served] = 0
+        assert max(waited.values(), default=0) < requests
+        assert max(passed.values(), default=0) <= max_in_flight * (requests - 1)
+    statistics = table.scheduler.statistics()
+    assert statistics.turns == len(log.served) == sum(count for _, count in statistics.actions)
+    assert statistics.peak_live == requests
+    assert statistics.peak_in_flight <= max_in_flight
+    assert statistics.peak_branches <= max_branches
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3])
+def test_bounds_are_reached_when_there_is_work_for_them(bound: int) -> None:
+    options = MtpSchedulerOptions(max_in_flight=bound, max_branches=bound, adaptive_lookahead=False)
+    table = TableSchedule(SCRIPT.target, SCRIPT.drafter((7, 21)), options=options)
+    table.run(*(table_request(index, SCRIPT.prompt, GenerationOptions(max_tokens=40)) for index in range(4)))
+    statistics = table.scheduler.statistics()
+    assert (statistics.peak_in_flight, statistics.peak_branches) == (bound, bound)
+    assert statistics.cross_request_drafts > 0
+
+
+@pytest.mark.parametrize(("requests", "depth"), [(1, 3), (3, 0)])
+def test_one_request_and_plain_requests_draft_beside_nobody(requests: int, depth: int) -> None:
+    table = TableSchedule(SCRIPT.target, SCRIPT.drafter())
+    options = GenerationOptions(max_tokens=20, max_proposals=depth)
+    table.run(*(table_request(index, SCRIPT.prompt, options) for index in range(requests)))
+    assert table.scheduler.statistics().cross_request_drafts == 0
+
+
+def test_a_request_that_joins_is_served_within_the_next_round_of_turns() -> None:
+    table = TableSchedule(SCRIPT.target, SCRIPT.drafter())
+    options = GenerationOptions(max_tokens=30)
+    table.add(*(table_request(index, SCRIPT.prompt, options) for index in range(3)))
+    log = TurnLog(table)
+    for _ in range(10):
+        table.scheduler.turn()
+    table.add(table_request(9, SCRIPT.prompt, options))
+    for _ in range(4):
+        table.scheduler.turn()
+    assert 9 in log.served
+    table.scheduler.run()
+    assert table.tokens(9) == tuple(range(30))
+
+
+def test_a_schedule_in_which_nobody_can_act_is_an_error_naming_the_living() -> None:
+    options = MtpSchedulerOptions()
+    object.__setattr__(options, "max_in_flight", 0)
+    table = TableSchedule(SCRIPT.target, SCRIPT.drafter(), options=options)
+    table.add(table_request(5, SCRIPT.prompt, GenerationOptions()))
+    for _ in range(2):
+        table.scheduler.turn()
+    with pytest.raises(SchedulerStalledError, match=r"5.*ready-to-submit"):
+        table.scheduler.turn()
+    table.scheduler.close()
+    assert table.scheduler.is_done
+
+
+def test_a_turn_without_anybody_does_nothing() -> None:
+    table = TableSchedule(SCRIPT.target)
+    table.scheduler.turn()
+    assert table.scheduler.run().turns == 0
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in {"open", "close", "branch_head"}])
+def test_a_turn_inside_an_executor_s_call_is_refused(method: str) -> None:
+    table = TableSchedule(SCRIPT.target, SCRIPT.drafter())
+    refused: list[str] = []
+
+    def hook(call: Any) -> None:
+        if call.method == method:
+            with pytest.raises(EreduError, match="inside a callback"):
+                table.scheduler.turn()
+            refused.append(call.method)
+
+    table.executor.hook = hook
+    table.run(table_request(0, SCRIPT.prompt, GenerationOptions(max_tokens=12, max_proposals=2)))
+    assert refused
+    assert table.tokens(0) == tuple(range(12))
+
+
+def test_a_turn_inside_an_event_is_refused_and_nothing_is_lost() -> None:
+    table = TableSchedule(SCRIPT.target, SCRIPT.drafter())
+
+    def react(event: Event) -> None:
+        with pytest.raises(EreduError, match="inside a callback"):
+            table.scheduler.turn()
+
+    table.react = react
+    table.run(table_request(0, SCRIPT.prompt, GenerationOptions(max_tokens=12)))
+    assert table.tokens(0) == tuple(range(12))
+    assert len(table.ends(0)) == 1
+
+
+def test_an_event_may_add_a_request() -> None:
+    table = TableSchedule(SCRIPT.target, SCRIPT.drafter())
+    options = GenerationOptions(max_tokens=5)
+
+    def react(event: Event) -> None:
+        if event.request < 2:
+            table.react = None
+            table.add(table_request(event.request + 1, SCRIPT.prompt, options))
+
+    table.react = react
+    table.run(table_request(0, SCRIPT.prompt, options))
+    assert table.tokens(1) == tuple(range(5))
