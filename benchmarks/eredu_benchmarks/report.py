@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eredu_benchmarks.alignment import Alignment
+from eredu_benchmarks.clustered import Estimate
 from eredu_benchmarks.summary import SettingSummary, Spread, TimeShares
 
 
@@ -61,22 +62,22 @@ class BenchmarkReport:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column(columns[0])
+    table = Table(title=title, title_justify="left", padding=(0, 0))
+    table.add_column(columns[0], no_wrap=True)
     for column in columns[1:]:
         table.add_column(column, justify="right")
     return table
 
 
 def _speed_table(title: str, settings: Sequence[SettingSummary]) -> Table:
-    table = _table(title, "setting", "tokens/s", "x plain", "x lookahead off", "first round", "= plain", "= off")
+    table = _table(title, "setting", "tokens/s", "x plain", "low-high", "x off", "low-high", "first", "=plain", "=off")
     for each in settings:
         table.add_row(
             each.setting.name,
-            _spread(each.tokens_per_s, 1),
-            _spread(each.ratio_to_plain, 2),
-            "" if each.ratio_to_reference is None else _spread(each.ratio_to_reference, 2),
-            f"{each.first_round_s * 1000:.0f} ms",
+            f"{each.tokens_per_s.median:.1f}",
+            *_spread(each.ratio_to_plain),
+            *(("", "") if each.ratio_to_reference is None else _spread(each.ratio_to_reference)),
+            f"{each.first_round_s:.3f} s",
             f"{each.equal_to_plain}/{each.runs}",
             f"{each.equal_to_reference}/{each.runs}" if each.setting.lookahead else "",
         )
@@ -98,9 +99,8 @@ def _acceptance_table(settings: Sequence[SettingSummary]) -> Table:
 
 
 def _lookahead_table(settings: Sequence[SettingSummary]) -> Table:
-    table = _table(
-        "Lookahead and time", "setting", "branches", "promoted", "reused", "discarded", "disabled", "draft", "wait"
-    )
+    title = "Lookahead branches, requests that turned them off, and the host's time"
+    table = _table(title, "setting", "branches", "promoted", "reused", "dropped", "off", "drafting", "waiting")
     for each in settings:
         if each.books is not None:
             books, shares = each.books, TimeShares.of(each.books)
@@ -116,18 +116,22 @@ def _lookahead_table(settings: Sequence[SettingSummary]) -> Table:
 
 
 def _alignment_table(alignments: Sequence[Alignment]) -> Table:
-    table = _table("Teacher-forced on held-out chats", "T", "chats", "rows", "accept", "chain 1, 2, 3, …", "E")
+    table = _table("Teacher-forced on held-out chats", "T", "chats", "rows", "accept", "chain 1, 2, 3, 4", "E")
     for each in alignments:
         table.add_row(
             f"{each.temperature:g}",
             str(each.accept.clusters),
             str(each.accept.rows),
-            f"{each.accept.mean:.3f} ± {each.accept.error:.3f}",
-            "  ".join(f"{link.mean:.3f} ± {link.error:.3f}" for link in each.chain),
+            _estimate(each.accept),
+            " ".join(_estimate(link) for link in each.chain),
             f"{each.expected_tokens:.2f}",
         )
     return table
 
 
-def _spread(spread: Spread, digits: int) -> str:
-    return f"{spread.median:.{digits}f} ({spread.low:.{digits}f}-{spread.high:.{digits}f})"
+def _spread(spread: Spread) -> tuple[str, str]:
+    return f"{spread.median:.2f}", f"{spread.low:.2f}-{spread.high:.2f}"
+
+
+def _estimate(estimate: Estimate) -> str:
+    return f"{estimate.mean:.3f}±{estimate.error:.3f}"

@@ -31,9 +31,9 @@ class Setting:
     @property
     def name(self) -> str:
         """Name in tables and JSON."""
-        if self.proposals == 0:
-            return f"{self.engine} plain"
-        return f"{self.engine} K={self.proposals}{' lookahead' if self.lookahead else ''}"
+        whose = "" if self.engine is Engine.EREDU else f"{self.engine} "
+        how = "plain" if self.proposals == 0 else f"K={self.proposals}"
+        return f"{whose}{how}{' lookahead' if self.lookahead else ''}"
 
     @property
     def reference(self) -> Setting:
