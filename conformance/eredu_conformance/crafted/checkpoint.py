@@ -103,6 +103,20 @@ class CraftedCheckpoint(ABC):
             history.append(int(np.argmax(self.next_logits(history))))
         return tuple(history[len(prompt) :])
 
+    def output_law(
+        self, prompt: Sequence[int], length: int, *, temperature: float = 1.0
+    ) -> dict[tuple[int, ...], float]:
+        """Probability of each possible output of `length` tokens, at a temperature above 0."""
+        law: dict[tuple[int, ...], float] = {(): 1.0}
+        for _ in range(length):
+            longer: dict[tuple[int, ...], float] = {}
+            for output, probability in law.items():
+                weights = self.next_distribution((*prompt, *output)) ** (1 / temperature)
+                for token in np.flatnonzero(weights):
+                    longer[*output, int(token)] = probability * float(weights[token] / weights.sum())
+            law = longer
+        return law
+
     def check_history(self, history: Sequence[int]) -> None:
         """Refuse a history that the law is not stated for."""
         if not self.history_min <= len(history) <= self.context_limit:

@@ -4,6 +4,7 @@ from eredu_conformance.protocol.capabilities import Capabilities, Feature
 from eredu_conformance.protocol.errors import ConformanceError, MessageError, SkippedRunError, SubjectError
 from eredu_conformance.protocol.expected import ExpectedFailure, ExpectedFailures, Standing, read_expected_failures
 from eredu_conformance.protocol.options import Acceptance, Grammar, RunOptions, Schedule
+from eredu_conformance.protocol.outcome_tree import OutputLaw, output_law
 from eredu_conformance.protocol.program import ProgramSubject
 from eredu_conformance.protocol.run import Answer, Checkpoint, Finish, Request, Run, RunResult
 from eredu_conformance.protocol.serve import serve, serve_stdio, subject_named
@@ -26,6 +27,7 @@ __all__ = [
     "MessageError",
     "Ok",
     "Outcome",
+    "OutputLaw",
     "ProgramSubject",
     "Request",
     "Run",
@@ -40,6 +42,7 @@ __all__ = [
     "Subject",
     "SubjectError",
     "attempt",
+    "output_law",
     "read_expected_failures",
     "serve",
     "serve_stdio",

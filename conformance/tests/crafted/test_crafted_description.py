@@ -55,6 +55,17 @@ def test_position_law_is_a_product() -> None:
     assert checkpoint.next_distribution(history)[0] == 0
 
 
+def test_output_law_multiplies() -> None:
+    probabilities = np.array([[0.5, 0.5, 0.0], [0.0, 0.2, 0.8], [1.0, 0.0, 0.0]])
+    checkpoint = BigramCheckpoint(name="t", probabilities=probabilities)
+    law = checkpoint.output_law([0], 2)
+    expected = {(0, 0): 0.25, (0, 1): 0.25, (1, 1): 0.1, (1, 2): 0.4}
+    assert set(law) == set(expected)
+    assert all(abs(law[output] - expected[output]) < 1e-12 for output in law)
+    hot = checkpoint.output_law([1], 1, temperature=0.5)
+    assert hot == pytest.approx({(1,): 0.04 / 0.68, (2,): 0.64 / 0.68})
+
+
 @pytest.mark.parametrize("history", [[], [4], [-1, 0], [0] * 65])
 def test_bigram_refuses_histories(history: list[int]) -> None:
     checkpoint = BigramCheckpoint(name="t", probabilities=np.full((4, 4), 0.25))

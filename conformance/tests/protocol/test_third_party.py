@@ -25,6 +25,7 @@ from eredu_conformance.protocol import (
     SmokeReport,
     Subject,
     attempt,
+    output_law,
     smoke,
 )
 
@@ -64,8 +65,9 @@ ADAPTER_FAULTS = (
 )
 
 SMOKE_FAULTS = (
-    Variant("first proposal unverified", "if rng.random()", "if emitted and rng.random()", "come from another law"),
+    Variant("first proposal unverified", "if dice.draw([a", "if emitted and dice.draw([a", "come from another law"),
     Variant("replacement from the draft", "rest = np.maximum(p - q, 0)", "rest = q", "come from another law"),
+    Variant("residual is not clipped", "np.maximum(p - q, 0)", "np.abs(p - q)", "come from another law"),
     Variant("bonus doubled", "for y in emitted:", "for y in emitted + emitted[max(k, 1):]:", "come from another law"),
     Variant(
         "budget counts rounds",
@@ -76,7 +78,7 @@ SMOKE_FAULTS = (
 )
 
 EQUALITY_FAULTS = (
-    Variant("bonus from the draft", "draw(rng, law(target, token", "draw(rng, law(draft if k else target, token", ""),
+    Variant("bonus from the draft", "draw(law(target, token", "draw(law(draft if k else target, token", ""),
     Variant("ties to the highest id", "z.argmax()", "len(z) - 1 - z[::-1].argmax()", ""),
 )
 """Not seen where there is one possible output and the draft is always right or always wrong."""
@@ -85,9 +87,18 @@ HARMLESS = (
     Variant("unchanged", "import", "import", ""),
     Variant("draft starts elsewhere", "block, token = [], last", "block, token = [], prompt[-1]", ""),
     Variant("budget not clipped for proposals", "len(out) - 1)", "len(out) + 1)", ""),
-    Variant("coins from another generator", "rng.random() *", "random.random() *", ""),
+    Variant("coins the other way round", "dice.draw([a, 1 - a])", "1 - dice.draw([1 - a, a])", ""),
 )
 """Poor or different, but lossless: a suite that calls these wrong is itself wrong."""
+
+
+LAW_FAULTS = (
+    Variant("residual is p", "rest = np.maximum(p - q, 0)", "rest = p", ""),
+    Variant("lenient coin", "min(1.0, p[x] / q[x])", "min(1.0, 1.05 * p[x] / q[x])", ""),
+    Variant("draft declared hotter than drawn", "block.append((token, q))", "block.append((token, q ** 0.9))", ""),
+    Variant("matching with the proposal", "min(1.0, p[x] / q[x])", "p[x]", ""),
+)
+"""Greedy decoding can't see these: only randomness brings them out."""
 
 
 @pytest.fixture
@@ -170,3 +181,35 @@ def test_subtle_engine_fault_breaks_equality(variant: Variant, engine: Engine, t
     program = engine(variant)
     assert smoke(program, tmp_path).verdict is None
     assert unequal_pairs(program, tmp_path)
+
+
+SAMPLED = (("table", 1, 3, 1.0), ("holes", 2, 2, 0.7), ("disjoint", 2, 3, 1.0))
+"""Pair, K, output tokens and temperature of the runs whose whole law is enumerated: 64 to 700 paths each."""
+
+
+def law_distance(subject: Subject, directory: Path, name: str, depth: int, length: int, temperature: float) -> float:
+    """Total variation between the law of some sampled tokens and the crafted law."""
+    pair = crafted_pair(name)
+    place = pair.write(directory / name)
+    options = RunOptions(max_tokens=length, max_proposals=depth, temperature=temperature)
+    run = Run(
+        checkpoint=Checkpoint(target=place.target, draft=place.draft),
+        requests=(Request(prompt=pair.prompt, options=options),),
+    )
+    law = output_law(subject, subject.start(), run)
+    stated = pair.target.output_law(pair.prompt, length, temperature=temperature)
+    return sum(abs(law.get(t, 0) - stated.get(t, 0)) for t in law.keys() | stated.keys()) / 2
+
+
+@pytest.mark.parametrize("variant", [v for v in HARMLESS if "clipped" not in v.name], ids=lambda v: v.name)
+def test_right_engine_has_the_law(variant: Variant, engine: Engine, tmp_path: Path) -> None:
+    program = engine(variant)
+    for case in SAMPLED:
+        assert law_distance(program, tmp_path, *case) < 1e-6, "the weights are float32"
+
+
+@pytest.mark.parametrize("variant", LAW_FAULTS, ids=lambda v: v.name)
+def test_sampling_fault_changes_the_law(variant: Variant, engine: Engine, tmp_path: Path) -> None:
+    program = engine(variant)
+    assert smoke(program, tmp_path).verdict is None
+    assert any(law_distance(program, tmp_path, *case) > 1e-3 for case in SAMPLED)

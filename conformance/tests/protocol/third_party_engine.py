@@ -4,9 +4,10 @@
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
-import json, math, random, struct, sys
+import functools, json, math, random, struct, sys
 import numpy as np
 
+@functools.cache
 def load(folder):
     raw = open(folder + "/model.safetensors", "rb").read()
     head = struct.unpack("<Q", raw[:8])[0]
@@ -27,25 +28,32 @@ def law(model, token, t):
     e = np.exp((z - z.max()) / t)
     return e / e.sum()
 
-def draw(rng, weights):
-    return rng.choices(range(len(weights)), weights)[0]
+class Dice:
+    """All randomness: drawn from a seed, or prescribed, and then every decision is logged."""
+    def __init__(self, seed, choices):
+        self.rng, self.choices, self.log = random.Random(seed), choices, []
+    def draw(self, weights):
+        if self.choices is None: return self.rng.choices(range(len(weights)), weights)[0]
+        self.log.append([float(w) for w in weights])
+        return next(iter(self.choices[len(self.log) - 1:]), int(np.flatnonzero(weights)[0]))
 
-def generate(target, draft, prompt, o, rng):
+def generate(target, draft, prompt, o, dice):
     out, last, t = [], prompt[-1], o["temperature"]
     while True:
         k = min(o["max_proposals"], o["max_tokens"] - len(out) - 1)
         block, token = [], last
         for _ in range(k):
-            q = law(draft, token, t); token = draw(rng, q); block.append((token, q))
+            q = law(draft, token, t); token = dice.draw(q); block.append((token, q))
         emitted, token = [], last
         for x, q in block:
             p = law(target, token, t)
-            if rng.random() * q[x] >= p[x]:
+            a = min(1.0, p[x] / q[x])
+            if dice.draw([a, 1 - a]):
                 rest = np.maximum(p - q, 0)
-                emitted.append(draw(rng, rest)); break
+                emitted.append(dice.draw(rest)); break
             emitted.append(x); token = x
         else:
-            emitted.append(draw(rng, law(target, token, t)))
+            emitted.append(dice.draw(law(target, token, t)))
         for y in emitted:
             out.append(y); last = y
             if y in o["eos_ids"]: return out, "eos"
@@ -56,18 +64,19 @@ def run(m):
     for w, _ in filter(None, models):
         if any(np.any(v) for k, v in w.items() if k.endswith("o_proj.weight")):
             return {"outcome": "skipped", "reason": "nano has no attention"}
-    answers = []
+    answers, dice = [], None
     for r in m["requests"]:
-        tokens, why = generate(*models, r["prompt"], r["options"], random.Random(r["options"]["seed"]))
+        dice = Dice(r["options"]["seed"], m["choices"])
+        tokens, why = generate(*models, r["prompt"], r["options"], dice)
         answers.append({"tokens": tokens, "finish": why})
-    return {"outcome": "ok", "answers": answers}
+    return {"outcome": "ok", "answers": answers, "decisions": dice.log if m["choices"] is not None else None}
 
 for line in sys.stdin:
     m = json.loads(line)
     if m["cmd"] == "stop": break
     if m["cmd"] == "start":
         reply = {"ok": True, "version": 1, "capabilities": {"name": "nano", "version": "0.1", "architectures": ["llama"],
-            "features": ["seeds"], "options": ["temperature", "eos_ids"], "acceptance": ["rejection"],
+            "features": ["seeds", "choices"], "options": ["temperature", "eos_ids"], "acceptance": ["rejection"],
             "max_proposals": 8, "max_batch": 4}}
     else: reply = {"seq": m["seq"], **run(m)}
     print(json.dumps(reply), flush=True)
