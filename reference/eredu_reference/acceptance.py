@@ -69,7 +69,8 @@ def block_threshold(
     if length == len(draft_rows):
         return weight
     room = float(np.maximum(weight * target_rows[length] - draft_rows[length], 0.0).sum())
-    return room / (room + 1.0 - weight) if room > 0 else 0.0
+    # 1 - weight first: room may be a rounding error of 1e-17, which room + 1 would swallow, leaving 0 / 0.
+    return room / (room + (1.0 - weight)) if room > 0 else 0.0
 
 
 def block_length(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from eredu_reference.clipping import ClipReason
@@ -93,7 +93,7 @@ class Statistics:
 
     def as_dict(self) -> dict[str, int]:
         """Counters by name."""
-        return asdict(self)
+        return dict(vars(self))
 
 
 def count_round(books: Statistics, report: RoundReport) -> Statistics:
