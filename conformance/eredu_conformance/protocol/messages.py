@@ -146,7 +146,7 @@ def encode(message: Message) -> str:
 def _plain(value: Any) -> Any:
     """What the JSON encoder doesn't know: paths and sets."""
     if isinstance(value, Path):
-        return str(value)
+        return str(value.absolute())
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, Mapping):
@@ -197,7 +197,8 @@ def run_reply(seq: int, outcome: Outcome) -> Message:
     """A program's answer to `run`."""
     match outcome:
         case Ok(result=result):
-            return {"seq": seq, "outcome": "ok", **asdict(result)}
+            answers = [dict(vars(answer)) for answer in result.answers]
+            return {"seq": seq, "outcome": "ok", **vars(result), "answers": answers}
         case Skipped(reason=reason):
             return {"seq": seq, "outcome": "skipped", "reason": reason}
         case Errored(message=message, detail=detail):

@@ -134,5 +134,7 @@ class LinePipe:
     def _release(self) -> None:
         assert self._process.stdout is not None
         self._reader.join(timeout=_EXIT_GRACE_S)
-        self._process.stdout.close()
+        # A child of the program may still hold the pipe open; then the reader ends with it, and closes nothing.
+        if not self._reader.is_alive():
+            self._process.stdout.close()
         self._stderr.close()

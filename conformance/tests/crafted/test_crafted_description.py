@@ -59,7 +59,7 @@ def test_output_law_multiplies() -> None:
     probabilities = np.array([[0.5, 0.5, 0.0], [0.0, 0.2, 0.8], [1.0, 0.0, 0.0]])
     checkpoint = BigramCheckpoint(name="t", probabilities=probabilities)
     law = checkpoint.output_law([0], 2)
-    expected = {(0, 0): 0.25, (0, 1): 0.25, (1, 1): 0.1, (1, 2): 0.4}
+    expected: dict[tuple[int, ...], float] = {(0, 0): 0.25, (0, 1): 0.25, (1, 1): 0.1, (1, 2): 0.4}
     assert set(law) == set(expected)
     assert all(abs(law[output] - expected[output]) < 1e-12 for output in law)
     hot = checkpoint.output_law([1], 1, temperature=0.5)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -111,7 +112,11 @@ OUTCOMES: tuple[Outcome, ...] = (
     Ok(
         result=RunResult(
             answers=(
-                Answer(tokens=(1, 2), finish=Finish.EOS, statistics={"accepted": 1, "rounds_by_length": [0, 1]}),
+                Answer(
+                    tokens=(1, 2),
+                    finish=Finish.EOS,
+                    statistics=MappingProxyType({"accepted": 1, "rounds_by_length": [0, 1]}),
+                ),
                 Answer(tokens=(), finish=Finish.CANCELLED),
             ),
             trace=({"event": "round", "k": 2},),
@@ -164,6 +169,19 @@ def test_schema_and_values_have_the_same_members() -> None:
     assert set(declared["acceptance"]["items"]["enum"]) == set(Acceptance)
     answer = schema("run-reply")["oneOf"][0]["properties"]["answers"]["items"]["properties"]
     assert set(answer["finish"]["enum"]) == set(Finish)
+
+
+def test_the_readme_shows_valid_messages() -> None:
+    lines = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8").splitlines()
+    shown = [(line[0], json.loads(line[2:])) for line in lines if line.startswith(("> {", "< {"))]
+    names = [m.get("cmd", "run-reply" if "seq" in m else "start-reply") for _, m in shown]
+    assert names == ["start", "start-reply", "run", "run-reply", "stop"]
+    for name, (direction, message) in zip(names, shown, strict=True):
+        Draft202012Validator(schema(name)).validate(message)
+        assert direction == ("<" if name.endswith("reply") else ">")
+    assert read_start_reply(shown[1][1]).max_proposals == 8
+    assert read_run(shown[2][1])[1].requests[0].options.max_tokens == 4
+    assert isinstance(read_run_reply(shown[3][1], 1), Ok)
 
 
 def spoiled(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
