@@ -66,7 +66,7 @@ def describe(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status; errors become one message on stderr."""
     try:
-        app(arguments)
+        app(arguments, prog_name="eredu")
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except EreduError as error:
