@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
     "ci",
@@ -12,6 +12,7 @@ settings.register_profile(
     deadline=None,
     max_examples=40,
     stateful_step_count=30,
+    phases=(Phase.explicit, Phase.generate, Phase.target, Phase.shrink),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(

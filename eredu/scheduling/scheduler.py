@@ -135,8 +135,8 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
 
         Raises `SchedulerStalledError` if live requests remain and none can, and `EreduError` inside a callback.
         Whatever an action raises ends its request with reason `failed` (`cancelled` for an interrupt), publishes
-        nothing of the round, and is raised again; other requests go on with the next turn. What the sink raises is
-        raised again too, and ends nothing.
+        nothing of the round, and is raised again; the next turn tells of that end and other requests go on. What the
+        sink raises is raised again too, and ends nothing.
         """
         if self._is_busy:
             raise EreduError("a turn was asked for inside a callback of another turn; take turns from outside only")
