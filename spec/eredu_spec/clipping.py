@@ -1,0 +1,25 @@
+"""How many proposals a round may carry, and what bound the number."""
+
+from __future__ import annotations
+
+from eredu_spec.settings import Settings
+from eredu_spec.sites import obeys
+
+
+@obeys("draft.clip", "capability.validated-cap")
+def clip(settings: Settings, requested: int, emitted: int) -> tuple[int, str]:
+    """The proposals of a round that starts behind `emitted` output tokens, and the first limit that binds.
+
+    The target takes all k + 1 rows as inputs, the drafter all but the last proposal.
+    """
+    committed = len(settings.prompt) + emitted
+    limits = [("request", requested)]
+    if settings.capability is not None:
+        limits.append(("capability", settings.capability))
+    limits.append(("budget", settings.budget - emitted - 1))
+    if settings.target_context is not None:
+        limits.append(("target-context", settings.target_context - committed))
+    if settings.drafter_context is not None:
+        limits.append(("drafter-context", settings.drafter_context - committed + 1))
+    name, limit = min(limits, key=lambda pair: pair[1])
+    return max(0, limit), name
