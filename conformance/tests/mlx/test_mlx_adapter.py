@@ -15,6 +15,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
+from mlx.utils import tree_flatten
 
 import eredu
 from eredu.engine.checkpoint import load_checkpoint
@@ -86,9 +87,10 @@ def test_cut_safetensors_are_refused(decoder: Path, kept: int) -> None:
         load(decoder)
 
 
-@pytest.mark.parametrize(
-    "junk", [b"\xff" * 4096, b"", b"PK\x03\x04" + b"\0" * 100, b"\x10" + b"\0" * 7 + b"{}" + b" " * 14]
-)
+JUNK = [b"", b"\xff" * 4096, b"PK\x03\x04" + b"\0" * 100, b"\x10" + b"\0" * 7 + b"{}" + b" " * 14]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=["empty", "ones", "zip", "no-tensors"])
 def test_other_files_are_refused(decoder: Path, junk: bytes) -> None:
     (decoder / "model.safetensors").write_bytes(junk)
     with pytest.raises(CheckpointError):
@@ -141,9 +143,8 @@ def test_a_config_that_is_no_object_is_refused(decoder: Path, text: str) -> None
         {"vocab_size": 47},
         {"rope_scaling": {"type": "no_such"}},
         {"quantization": {"bits": 5}},
-        {"layer_types": ["sideways", "full_attention"]},
     ],
-    ids=lambda change: "-".join(change),
+    ids="-".join,
 )
 def test_a_config_that_contradicts_the_weights_is_refused(decoder: Path, change: dict[str, Any]) -> None:
     TinyDecoder().write(decoder, config=change)
@@ -166,7 +167,7 @@ def test_code_beside_the_weights_is_never_run(decoder: Path) -> None:
     marker = decoder / "ran"
     (decoder / "evil.py").write_text(f"import pathlib\npathlib.Path({str(marker)!r}).write_text('x')\n")
     TinyDecoder().write(decoder, config={"model_file": "evil.py", "auto_map": {"AutoModel": "evil.Model"}})
-    with pytest.raises(CheckpointError, match="model_file|custom"):
+    with pytest.raises(CheckpointError, match="custom module"):
         load(decoder)
     assert not marker.exists()
 
@@ -187,11 +188,10 @@ def test_dtypes_cast_every_weight(decoder: Path, dtype: str) -> None:
 
 def quantise(directory: Path) -> Path:
     """Rewrite a directory with every projection in 4 bits."""
-    from mlx.utils import tree_flatten
-
     model: Any = load_directory(directory)[0]
     nn.quantize(model, group_size=32, bits=4)
-    weights = {name: np.array(array) for name, array in tree_flatten(model.parameters())}
+    flat: Any = tree_flatten(model.parameters())
+    weights = {name: np.array(array) for name, array in flat}
     config = {"quantization": {"group_size": 32, "bits": 4}}
     return TinyDecoder(intermediate=64).write(directory, weights=weights, config=config)
 
@@ -218,7 +218,6 @@ def test_a_model_serves_a_thread_that_did_not_load_it(tmp_path: Path, scaling: d
     """Lazy arrays belong to the thread that made them: rotary frequencies are no parameters, and easily forgotten."""
     directory = TinyDecoder().write(tmp_path, config={"rope_scaling": scaling})
     model = load_directory(directory)[0]
-    here: Any = None
     errors: list[BaseException] = []
     found: list[Any] = []
 
