@@ -74,12 +74,13 @@ class BenchmarkPair:
         if not options.sampling.is_greedy:
             raise OptionError("peers are compared under greedy decoding only: there is no other common output")
         eos_ids = self.model.backend.eos_ids if options.eos_ids is None else options.eos_ids
+        room = self.model.backend.target.context - len(prompt.tokens) + 1
         tokens, when = decode_greedily(
             prompt.tokens,
             self.model.backend.target.model,
             self.assistant.checkpoint.model,
             proposals=setting.proposals,
-            max_tokens=options.max_tokens,
+            max_tokens=min(options.max_tokens, room),
             eos_ids=eos_ids,
         )
         return Run(setting, repeat, prompt.name, tokens, when)
