@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import lzma
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,7 +165,8 @@ def test_bad_prompt_files(tmp_path: Path, content: bytes, said: str) -> None:
 
 
 def write_chats(path: Path, **arrays: list[int]) -> Path:
-    np.savez(path, **{name: np.array(values, dtype=np.uint16) for name, values in arrays.items()})
+    content: dict[str, Any] = {name: np.array(values, dtype=np.uint16) for name, values in arrays.items()}
+    np.savez(path, **content)
     return path
 
 

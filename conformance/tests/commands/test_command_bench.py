@@ -65,8 +65,8 @@ def test_tables(eredu_command: CommandLine, words: tuple[str, ...]) -> None:
 def test_alignment(eredu_command: CommandLine, words: tuple[str, ...], tmp_path: Path) -> None:
     chats = tmp_path / "chats.npz"
     tokens = np.random.default_rng(3).integers(0, 5, 120)
-    lengths = {"plen_1.0": np.full(6, 4), "tlen_1.0": np.full(6, 20)}
-    np.savez(chats, **{"tokens_1.0": tokens}, **lengths)
+    content: dict[str, Any] = {"tokens_1.0": tokens, "plen_1.0": np.full(6, 4), "tlen_1.0": np.full(6, 20)}
+    np.savez(chats, **content)
     arguments = (*words, "--temperature", "0", "--alignment", str(chats))
     report = json.loads(eredu_command(*arguments, "--alignment-chats", "0", "--json").stdout)
     (found,) = report["alignment"]
