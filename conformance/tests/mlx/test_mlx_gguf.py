@@ -1,0 +1,308 @@
+"""GGUF llamas against the same weights through mlx-lm's own loader; damaged files are errors, never crashes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gguf
+import mlx.core as mx
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType as Type
+from numpy.typing import NDArray
+
+from eredu.engine.checkpoint import load_checkpoint
+from eredu.errors import CheckpointError
+from eredu.mlx.adapter import load_directory
+from eredu.mlx.gguf import READABLE_TYPES, load_gguf
+from eredu_conformance.tiny_models import TinyDecoder, Weights
+
+DECODER = TinyDecoder(hidden=64, intermediate=96)
+INPUTS = [3, 1, 4, 1, 5, 9, 2, 6, 47]
+NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+
+
+def gguf_name(name: str) -> str:
+    layer, _, kind = name.rpartition(".")
+    if layer.startswith("model.layers."):
+        _, _, number, module = layer.split(".", 3)
+        return f"blk.{number}.{NAMES[module]}.{kind}"
+    return f"{NAMES[layer]}.{kind}"
+
+
+def interleaved(rows: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
+    """Query or key rows as converters write them: the halves of each head interleaved."""
+    parted = rows.reshape(heads, 2, rows.shape[0] // heads // 2, *rows.shape[1:])
+    return np.ascontiguousarray(parted.swapaxes(1, 2).reshape(rows.shape))
+
+
+def write(
+    path: Path,
+    decoder: TinyDecoder,
+    kind: Type = Type.F32,
+    *,
+    architecture: str = "llama",
+    metadata: dict[str, Any] | None = None,
+    extra: dict[str, NDArray[Any]] | None = None,
+    without: str = "",
+) -> Weights:
+    """Write a decoder as GGUF; return the weights that a reader should see, under Hugging Face's names."""
+    writer = gguf.GGUFWriter(path, architecture)
+    values: dict[str, Any] = {
+        "block_count": decoder.layers,
+        "context_length": decoder.context,
+        "embedding_length": decoder.hidden,
+        "feed_forward_length": decoder.intermediate,
+        "attention.head_count": decoder.heads,
+        "attention.head_count_kv": decoder.kv_heads,
+        "attention.layer_norm_rms_epsilon": 1e-6,
+        "rope.freq_base": 10000.0,
+        "rope.dimension_count": decoder.head_dim,
+    } | (metadata or {})
+    adders: dict[type, Callable[[str, Any], None]] = {
+        int: writer.add_uint32,
+        float: writer.add_float32,
+        str: writer.add_string,
+        list: writer.add_array,
+    }
+    for key, value in values.items():
+        if value is not None:
+            adders[type(value)](f"{architecture}.{key}", value)
+    seen: Weights = {}
+    for name, tensor in decoder.weights().items():
+        heads = decoder.heads if "q_proj" in name else decoder.kv_heads if "k_proj" in name else 0
+        stored = interleaved(tensor, heads) if heads else tensor
+        own = kind if tensor.ndim == 2 else Type.F32
+        packed = gguf.quants.quantize(stored, own)
+        if gguf_name(name) != without:
+            writer.add_tensor(gguf_name(name), packed, raw_dtype=own)
+        read = gguf.quants.dequantize(packed, own).reshape(tensor.shape).astype(np.float32)
+        seen[name] = deinterleaved(read, heads) if heads else read
+    for name, tensor in (extra or {}).items():
+        writer.add_tensor(name, tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return seen
+
+
+def deinterleaved(rows: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
+    parted = rows.reshape(heads, rows.shape[0] // heads // 2, 2, *rows.shape[1:])
+    return np.ascontiguousarray(parted.swapaxes(1, 2).reshape(rows.shape))
+
+
+def logits(model: Any) -> NDArray[np.float32]:
+    return np.array(model(mx.array([INPUTS], dtype=mx.uint32))[0].astype(mx.float32))
+
+
+@pytest.mark.parametrize("kind", [Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q4_1])
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+def test_logits_are_those_of_the_same_weights(tmp_path: Path, kind: Type, *, tied: bool) -> None:
+    decoder = TinyDecoder(hidden=64, intermediate=96, tied=tied)
+    seen = write(tmp_path / "model.gguf", decoder, kind)
+    checkpoint = load_checkpoint(tmp_path / "model.gguf", tokenizer=None)
+    twin = load_directory(decoder.write(tmp_path / "twin", weights=seen))[0]
+    exact = logits(twin)
+    tolerance = 1e-5 if kind is Type.F32 else 0.02
+    np.testing.assert_allclose(logits(checkpoint.model), exact, atol=tolerance * exact.std(), rtol=0)
+    assert checkpoint.quantized == (kind in {Type.Q8_0, Type.Q4_0, Type.Q4_1})
+    assert (checkpoint.vocabulary_size, checkpoint.context, checkpoint.architecture) == (48, 512, "llama")
+
+
+def test_quantised_tensors_keep_their_bits(tmp_path: Path) -> None:
+    for kind, bits in ((Type.Q8_0, 8), (Type.Q4_0, 4), (Type.Q4_1, 4)):
+        write(tmp_path / "model.gguf", DECODER, kind)
+        model: Any = load_gguf(tmp_path / "model.gguf")[0]
+        layer = model.layers[0].self_attn.q_proj
+        assert (type(layer).__name__, layer.bits, layer.group_size) == ("QuantizedLinear", bits, 32)
+        assert type(model.model.embed_tokens).__name__ == "QuantizedEmbedding"
+        assert layer.weight.nbytes == 64 * 64 * bits // 8
+
+
+@pytest.mark.parametrize("kind", [Type.F32, Type.Q8_0])
+def test_attention_biases_are_read(tmp_path: Path, kind: Type) -> None:
+    decoder = TinyDecoder(hidden=64, intermediate=96, bias=True)
+    seen = write(tmp_path / "model.gguf", decoder, kind)
+    twin = load_directory(decoder.write(tmp_path / "twin", weights=seen))[0]
+    exact = logits(twin)
+    np.testing.assert_allclose(logits(load_gguf(tmp_path / "model.gguf")[0]), exact, atol=0.02 * exact.std())
+
+
+def test_linear_scaling_is_mlx_lms(tmp_path: Path) -> None:
+    seen = write(tmp_path / "model.gguf", DECODER, metadata={"rope.scaling.type": "linear", "rope.scaling.factor": 4.0})
+    scaling = {"rope_scaling": {"type": "linear", "factor": 4.0}}
+    twin = load_directory(DECODER.write(tmp_path / "twin", weights=seen, config=scaling))[0]
+    np.testing.assert_allclose(logits(load_gguf(tmp_path / "model.gguf")[0]), logits(twin), atol=1e-4)
+
+
+def test_rope_frequencies_are_llama_3s(tmp_path: Path) -> None:
+    scaling = {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64,
+    }
+    twin: Any = load_directory(DECODER.write(tmp_path / "twin", config={"rope_scaling": scaling}))[0]
+    periods = np.array(twin.layers[0].self_attn.rope._freqs)
+    factors = (periods / 10000.0 ** (np.arange(0, 16, 2) / 16)).astype(np.float32)
+    assert factors.max() > 4
+    write(tmp_path / "model.gguf", DECODER, extra={"rope_freqs.weight": factors})
+    np.testing.assert_allclose(logits(load_gguf(tmp_path / "model.gguf")[0]), logits(twin), atol=1e-4)
+
+
+def test_linear_scaling_and_frequencies_multiply(tmp_path: Path) -> None:
+    factors = np.linspace(1, 5, 8).astype(np.float32)
+    linear = {"rope.scaling.type": "linear", "rope.scaling.factor": 2.0}
+    write(tmp_path / "both.gguf", DECODER, metadata=linear, extra={"rope_freqs.weight": factors})
+    write(tmp_path / "one.gguf", DECODER, extra={"rope_freqs.weight": 2 * factors})
+    both, one = (logits(load_gguf(tmp_path / name)[0]) for name in ("both.gguf", "one.gguf"))
+    np.testing.assert_allclose(both, one, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"architecture": "qwen2"}, "architecture 'qwen2'"),
+        ({"without": "blk.1.ffn_up.weight"}, r"layers\.1\.mlp\.up_proj"),
+        ({"without": "token_embd.weight"}, "token_embd"),
+        ({"extra": {"blk.0.ffn_gate_inp.weight": np.zeros((4, 4), np.float32)}}, "ffn_gate_inp"),
+        ({"extra": {"mystery": np.zeros((4,), np.float32)}}, "mystery"),
+        ({"extra": {"rope_freqs.weight": np.ones((7,), np.float32)}}, "one factor for each of 8"),
+        ({"metadata": {"rope.scaling.type": "yarn"}}, "yarn"),
+        ({"metadata": {"rope.scaling.type": "linear"}}, r"rope\.scaling\.factor"),
+        ({"metadata": {"rope.dimension_count": 8}}, "rotates 8 of 16"),
+        ({"metadata": {"block_count": None}}, "block_count"),
+        ({"metadata": {"attention.head_count": [4, 4]}}, "head_count"),
+        ({"metadata": {"attention.head_count": 0}}, "head_count"),
+        ({"metadata": {"embedding_length": 32}}, "head|shape|fit"),
+        ({"metadata": {"block_count": 3}}, r"layers\.2"),
+    ],
+)
+def test_files_that_are_no_llama_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    write(tmp_path / "model.gguf", DECODER, **options)
+    with pytest.raises(CheckpointError, match=message):
+        load_gguf(tmp_path / "model.gguf")
+
+
+def random_blocks(kind: Type, rows: int, columns: int) -> NDArray[np.uint8]:
+    """Random packed weights with sane scales, for types whose quantiser the reference lacks."""
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    packed = np.random.default_rng(int(kind)).integers(0, 256, size=(rows, columns // block, size), dtype=np.uint8)
+    scale = np.frombuffer(np.float16(0.01).tobytes(), np.uint8)
+    places = {Type.Q2_K: (80, 82), Type.Q6_K: (208,), Type.Q4_K: (0, 2), Type.Q3_K: (108,), Type.Q5_K: (0, 2)}
+    for at in places.get(kind, (0,)):
+        packed[..., at : at + 2] = scale
+    return packed.reshape(rows, -1)
+
+
+def write_one(path: Path, kind: Type) -> NDArray[Any]:
+    values = np.random.default_rng(1).normal(size=(8, 256)).astype(np.float32)
+    try:
+        packed = gguf.quants.quantize(values, kind)
+    except NotImplementedError:
+        packed = random_blocks(kind, 8, 256)
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tensor("blk.0.attn_q.weight", packed, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return np.asarray(gguf.quants.dequantize(packed, kind))
+
+
+@pytest.mark.parametrize("name", sorted(READABLE_TYPES))
+def test_readable_types_decode_as_the_reference_decoder_says(tmp_path: Path, name: str) -> None:
+    exact = write_one(tmp_path / "one.gguf", Type[name])
+    arrays: Any = mx.load(str(tmp_path / "one.gguf"))
+    found = arrays["blk.0.attn_q.weight"]
+    if "blk.0.attn_q.scales" in arrays:
+        scales = arrays["blk.0.attn_q.scales"]
+        bits = found.shape[-1] // scales.shape[-1]
+        found = mx.dequantize(found, scales, arrays["blk.0.attn_q.biases"], group_size=32, bits=bits)
+    np.testing.assert_allclose(np.array(found.astype(mx.float32)), exact, atol=2e-3 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("kind", [Type.Q4_K, Type.Q5_K, Type.Q3_K, Type.Q5_0, Type.TQ1_0, Type.MXFP4, Type.IQ4_XS])
+def test_types_that_mlx_gets_wrong_or_drops_are_refused(tmp_path: Path, kind: Type) -> None:
+    packed = random_blocks(kind, 48, 256)
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama")
+    for key in ("block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count"):
+        writer.add_uint32(f"llama.{key}", 4)
+    writer.add_float32("llama.attention.layer_norm_rms_epsilon", 1e-6)
+    writer.add_tensor("token_embd.weight", packed, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(CheckpointError, match=kind.name):
+        load_gguf(tmp_path / "model.gguf")
+
+
+def test_cut_files_are_refused_wherever_they_are_cut(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    write(path, DECODER, Type.Q4_1)
+    whole = path.read_bytes()
+    for kept in [*range(0, 1200, 7), len(whole) // 2, len(whole) - 40, len(whole) - 1]:
+        path.write_bytes(whole[:kept])
+        with pytest.raises(CheckpointError, match=r"model\.gguf"):
+            load_gguf(path)
+
+
+@pytest.mark.parametrize("junk", [b"", b"GGUF", b"\0" * 4096, b"GGUF" + b"\xff" * 4096, b"PK\x03\x04" * 1000])
+def test_other_files_are_refused(tmp_path: Path, junk: bytes) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(junk)
+    with pytest.raises(CheckpointError, match=r"model\.gguf"):
+        load_checkpoint(path, tokenizer=None)
+
+
+@pytest.mark.parametrize(
+    "seed", [0, pytest.param(1, marks=pytest.mark.nightly), pytest.param(2, marks=pytest.mark.nightly)]
+)
+def test_damaged_headers_never_crash_the_process(tmp_path: Path, seed: int) -> None:
+    """Each mutation of the header loads, or is a `CheckpointError`; a crash would show as another exit status."""
+    write(tmp_path / "model.gguf", DECODER, Type.Q4_1, metadata={"tokenizer.tokens": ["a", "b", "c"]})
+    script = f"""
+        import random, pathlib
+        from eredu.errors import CheckpointError
+        from eredu.mlx.gguf import load_gguf
+        source = pathlib.Path({str(tmp_path / "model.gguf")!r})
+        whole, target = source.read_bytes(), source.with_name("damaged.gguf")
+        random.seed({seed})
+        refused = 0
+        for _ in range(150):
+            data = bytearray(whole)
+            for _ in range(random.randint(1, 3)):
+                data[random.randrange(1600)] = random.choice([0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)])
+            target.write_bytes(data)
+            try:
+                load_gguf(target)
+            except CheckpointError:
+                refused += 1
+        print(refused)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False, timeout=200
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) > 30
