@@ -1,0 +1,339 @@
+"""The small parts on their own: outbox, ledger, resolution, executor's contract, trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from eredu.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
+from eredu.errors import EreduError, StatisticsError
+from eredu.events import Event, TokensCommitted
+from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.randomness import RequestRandomness
+from eredu.scheduling.clipping import Depth
+from eredu.scheduling.contract import check_block, check_outcome, check_promotion
+from eredu.scheduling.ledger import ScheduleLedger, branches, in_flight
+from eredu.scheduling.lookahead import AdaptiveLookahead
+from eredu.scheduling.outbox import Outbox
+from eredu.scheduling.phase import SUBMITTED, Phase
+from eredu.scheduling.record import RequestRecord, Round
+from eredu.scheduling.resolution import BranchView, Resolution, resolve_round
+from eredu.statistics import BranchOutcome, ClipReason, RequestStatistics
+from eredu.terminal import FinishReason, TerminalWatch
+from eredu_conformance.subjects.table_pairs import Script
+from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+
+TRAITS = ExecutorTraits(
+    vocabulary_size=64, max_proposals=64, target_context=4096, drafter_context=None, exact_promotion=True
+)
+
+
+@dataclass
+class Block:
+    count: int
+    at_grammar_end: bool = False
+
+
+def told(position: int) -> TokensCommitted:
+    return TokensCommitted(0, position, (position,))
+
+
+def test_the_outbox_tells_in_order_and_never_one_event_inside_another() -> None:
+    heard: list[Event] = []
+
+    def sink(event: Event) -> None:
+        heard.append(event)
+        assert outbox.is_publishing
+        if event == told(0):
+            outbox.put(told(2))
+            outbox.publish()
+            assert heard == [told(0)]
+
+    outbox = Outbox(sink)
+    outbox.put(told(0))
+    outbox.put(told(1))
+    outbox.publish()
+    assert heard == [told(0), told(1), told(2)]
+    assert outbox.is_empty
+    assert not outbox.is_publishing
+
+
+def test_the_outbox_goes_on_behind_an_event_whose_sink_raised() -> None:
+    heard: list[Event] = []
+
+    def sink(event: Event) -> None:
+        heard.append(event)
+        if event == told(1):
+            raise ValueError("sink")
+
+    outbox = Outbox(sink)
+    for position in range(3):
+        outbox.put(told(position))
+    with pytest.raises(ValueError, match="sink"):
+        outbox.publish()
+    assert (heard, outbox.is_empty, outbox.is_publishing) == ([told(0), told(1)], False, False)
+    outbox.publish()
+    assert heard == [told(0), told(1), told(2)]
+
+
+def test_an_outbox_without_a_sink_forgets() -> None:
+    outbox = Outbox(None)
+    outbox.put(told(0))
+    outbox.publish()
+    assert outbox.is_empty
+
+
+def record(index: int, phase: Phase, depth: int = 2) -> RequestRecord[Any, Any, Any]:
+    request = GenerationRequest(index, (0,), GenerationOptions(), RequestRandomness((0, 0)))
+    watch = TerminalWatch(9, FinishReason.LENGTH, frozenset())
+    current = Round[Any, Any](Depth(depth, ClipReason.REQUEST))
+    return RequestRecord(request, None, watch, AdaptiveLookahead(None), 0.0, phase, round=current)
+
+
+def test_what_is_in_flight_and_what_branches() -> None:
+    ring = [record(index, phase) for index, phase in enumerate(Phase)]
+    assert in_flight(ring) == len(SUBMITTED) == 4
+    assert branches(ring) == 2
+
+
+@pytest.mark.parametrize("action", ["prefill", "draft", "submit", "begin_branch", "branch", "resolve"])
+@pytest.mark.parametrize("other", [Phase.READY_TO_DRAFT, *sorted(SUBMITTED)])
+@pytest.mark.parametrize("depth", [0, 2])
+def test_a_draft_beside_the_verification_of_another_request_is_counted(action: str, other: Phase, depth: int) -> None:
+    acting = record(0, Phase.READY_TO_DRAFT, depth)
+    ledger = ScheduleLedger(lambda: 0.0)
+    ledger.count(action, acting, [acting, record(1, other)])
+    drafts = action == "branch" or (action == "draft" and depth > 0)
+    statistics = ledger.statistics([])
+    assert statistics.cross_request_drafts == (drafts and other in SUBMITTED)
+    assert statistics.actions == ((action, 1),)
+
+
+def test_a_request_s_own_verification_is_no_other() -> None:
+    acting = record(0, Phase.LOOKAHEAD_DRAFTING)
+    ledger = ScheduleLedger(lambda: 0.0)
+    ledger.count("branch", acting, [acting])
+    assert ledger.statistics([]).cross_request_drafts == 0
+
+
+def test_peaks_and_times_of_the_ledger() -> None:
+    now_s = 5.0
+    ledger = ScheduleLedger(lambda: now_s)
+    ring = [record(0, Phase.LOOKAHEAD_READY), record(1, Phase.VERIFICATION_IN_FLIGHT), record(2, Phase.PREFILL)]
+    ledger.observe(ring)
+    assert ledger.statistics([]).elapsed_s == 0
+    ledger.count("prefill", ring[2], ring)
+    now_s = 7.5
+    ledger.observe(ring[:1])
+    ledger.end(FinishReason.CANCELLED)
+    ledger.end(FinishReason.FAILED)
+    statistics = ledger.statistics([RequestStatistics(prompt_tokens=2), RequestStatistics(prompt_tokens=3)])
+    assert (statistics.peak_live, statistics.peak_in_flight, statistics.peak_branches) == (3, 2, 1)
+    assert (statistics.turns, statistics.cancelled, statistics.elapsed_s) == (1, 1, 2.5)
+    assert statistics.requests.prompt_tokens == 5
+
+
+def resolve(
+    accepted: int,
+    *,
+    guess: int | None = None,
+    eos: frozenset[int] = frozenset(),
+    remaining: int = 20,
+    adaptive: AdaptiveLookahead = AdaptiveLookahead(2),  # noqa: B008
+) -> Resolution:
+    """A round of proposals 10, 11, 12 that ends in 19, with a branch of 4 tokens where a guess is given."""
+    return resolve_round(
+        outcome=VerificationOutcome((10, 11, 12), accepted, 19),
+        depth=Depth(3, ClipReason.REQUEST),
+        branch=None if guess is None else BranchView(4, 4, lambda: guess),
+        watch=TerminalWatch(remaining, FinishReason.LENGTH, eos),
+        adaptive=adaptive,
+        statistics=RequestStatistics(),
+        requested=3,
+        committed=5,
+        traits=TRAITS,
+    )
+
+
+@pytest.mark.parametrize("accepted", range(4))
+def test_a_round_emits_what_was_accepted_and_one_token_of_the_target(accepted: int) -> None:
+    resolution = resolve(accepted)
+    emitted = (*(10, 11, 12)[:accepted], 19)
+    assert resolution.plan == CommitPlan(kept=accepted + 1, tokens=emitted)
+    assert resolution.walk.emitted == emitted
+    assert resolution.next_depth == Depth(3, ClipReason.REQUEST)
+    books = resolution.statistics
+    assert (books.drafted, books.accepted, books.target_tokens) == (3, accepted, 1)
+    assert (books.rejected, books.unexamined) == ((1, 2 - accepted) if accepted < 3 else (0, 0))
+    assert resolution.branch.outcome is BranchOutcome.NONE
+
+
+@pytest.mark.parametrize("accepted", range(4))
+@pytest.mark.parametrize("last", range(3))
+def test_what_follows_a_terminal_proposal_was_never_examined(accepted: int, last: int) -> None:
+    resolution = resolve(accepted, guess=19, eos=frozenset({10 + last}))
+    books = resolution.statistics
+    if last >= accepted:
+        assert resolution.walk.finish is None
+        return
+    assert resolution.walk.emitted == (10, 11, 12)[: last + 1]
+    assert resolution.plan.kept == last + 1
+    assert (books.accepted, books.rejected, books.target_tokens) == (last + 1, 0, 0)
+    assert books.unexamined == 3 - last - 1
+    assert resolution.next_depth is None
+    assert resolution.branch.outcome is BranchOutcome.DROPPED
+    assert not resolution.branch.compared
+
+
+@pytest.mark.parametrize(
+    ("accepted", "guess", "eos", "remaining", "promoted"),
+    [
+        (3, 19, frozenset(), 20, 3),
+        (3, 19, frozenset(), 7, 2),
+        (3, 19, frozenset(), 5, 0),
+        (3, 18, frozenset(), 20, None),
+        (2, 19, frozenset(), 20, None),
+        (3, 19, frozenset({19}), 20, None),
+        (3, 19, frozenset({12}), 20, None),
+        (3, 19, frozenset(), 4, None),
+    ],
+)
+def test_a_branch_is_promoted_as_far_as_the_next_round_has_room(
+    accepted: int, guess: int, eos: frozenset[int], remaining: int, promoted: int | None
+) -> None:
+    resolution = resolve(accepted, guess=guess, eos=eos, remaining=remaining)
+    assert resolution.plan.promoted == promoted
+    books = resolution.statistics
+    assert books.lookahead_drafted == 4
+    assert books.lookahead_discarded == (4 if promoted is None else 3 - promoted)
+    assert resolution.adaptive.resolved == 1
+    assert resolution.adaptive.discarded == (4 if promoted is None else 3 - promoted)
+
+
+def test_the_guess_is_read_only_where_it_decides() -> None:
+    def unread() -> int:
+        raise AssertionError("the guess was read although it decides nothing")
+
+    resolution = resolve_round(
+        outcome=VerificationOutcome((10, 11), 1, 19),
+        depth=Depth(2, ClipReason.REQUEST),
+        branch=BranchView(3, 3, unread),
+        watch=TerminalWatch(9, FinishReason.LENGTH, frozenset()),
+        adaptive=AdaptiveLookahead(None),
+        statistics=RequestStatistics(),
+        requested=2,
+        committed=5,
+        traits=TRAITS,
+    )
+    assert resolution.branch.outcome is BranchOutcome.DROPPED
+
+
+def test_a_resolution_moves_nothing_that_it_was_given() -> None:
+    watch, books = TerminalWatch(9, FinishReason.LENGTH, frozenset()), RequestStatistics()
+    adaptive = AdaptiveLookahead(1)
+    resolution = resolve(1, guess=3, adaptive=adaptive)
+    assert (adaptive.enabled, resolution.adaptive.enabled) == (True, False)
+    assert resolution.statistics.lookahead_disabled == 1
+    assert (watch, books) == (TerminalWatch(9, FinishReason.LENGTH, frozenset()), RequestStatistics())
+
+
+def test_books_out_of_balance_stop_the_round_before_its_commit() -> None:
+    with pytest.raises(StatisticsError, match="emitted = accepted"):
+        resolve_round(
+            outcome=VerificationOutcome((), 0, 19),
+            depth=Depth(0, ClipReason.BUDGET),
+            branch=None,
+            watch=TerminalWatch(9, FinishReason.LENGTH, frozenset()),
+            adaptive=AdaptiveLookahead(None),
+            statistics=RequestStatistics(emitted=1),
+            requested=2,
+            committed=5,
+            traits=TRAITS,
+        )
+
+
+@pytest.mark.parametrize(
+    ("block", "wanted", "sound"),
+    [
+        (Block(3), 3, True),
+        (Block(2), 3, False),
+        (Block(4), 3, False),
+        (Block(2, at_grammar_end=True), 3, True),
+        (Block(3, at_grammar_end=True), 3, True),
+        (Block(4, at_grammar_end=True), 3, False),
+        (Block(0), 0, True),
+    ],
+)
+def test_the_length_of_a_block_is_what_was_asked_or_ends_the_grammar(block: Block, wanted: int, sound: bool) -> None:
+    if sound:
+        check_block("block", block, wanted)
+        return
+    with pytest.raises(EreduError, match=f"block of {block.count} tokens where {wanted}"):
+        check_block("block", block, wanted)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "sound"),
+    [
+        (VerificationOutcome((1, 2), 0, 5), True),
+        (VerificationOutcome((1, 2), 2, 5), True),
+        (VerificationOutcome((1, 2), 3, 5), False),
+        (VerificationOutcome((1, 2), -1, 5), False),
+        (VerificationOutcome((1,), 1, 5), False),
+        (VerificationOutcome((1, 2, 3), 1, 5), False),
+    ],
+)
+def test_an_outcome_is_that_of_its_block(outcome: VerificationOutcome, sound: bool) -> None:
+    if sound:
+        check_outcome(Block(2), outcome)
+        return
+    with pytest.raises(EreduError, match="of a block that has 2"):
+        check_outcome(Block(2), outcome)
+
+
+@pytest.mark.parametrize(
+    ("planned", "promoted", "sound"),
+    [
+        (None, None, True),
+        (0, Block(0), True),
+        (2, Block(2), True),
+        (2, None, False),
+        (None, Block(2), False),
+        (2, Block(1), False),
+        (0, None, False),
+    ],
+)
+def test_a_commit_gives_back_what_was_planned(planned: int | None, promoted: Block | None, sound: bool) -> None:
+    plan = CommitPlan(kept=0, tokens=(), promoted=planned)
+    if sound:
+        check_promotion(plan, promoted)
+        return
+    with pytest.raises(EreduError, match=f"promote {planned}"):
+        check_promotion(plan, promoted)
+
+
+def test_the_trace_tells_every_step_of_a_round_in_its_order() -> None:
+    script = Script(64, (60, 61), tuple(range(60)))
+    options = GenerationOptions(max_tokens=6, max_proposals=2, sampling=SamplingOptions())
+    table = TableSchedule(script.target, script.drafter(), options=MtpSchedulerOptions())
+    table.run(table_request(4, script.prompt, options))
+    first = ["draft", "submit", "branch", "resolve", "commit", "publish"]
+    second = ["submit", "resolve", "commit", "publish", "close"]
+    assert [entry["event"] for entry in table.trace] == ["open", "prefill", *first, *second]
+    assert {entry["request"] for entry in table.trace} == {4}
+    turns = [entry["turn"] for entry in table.trace]
+    assert turns == sorted(turns)
+    entries = {entry["event"]: entry for entry in table.trace[:8]}
+    assert entries["open"]["rule"] == "greedy"
+    assert (entries["open"]["budget"], entries["open"]["prompt_length"]) == (6, 2)
+    assert (entries["draft"]["k"], entries["draft"]["clip"], entries["draft"]["reused"]) == (2, "request", 0)
+    assert (entries["submit"]["position"], entries["submit"]["rows"]) == (0, 3)
+    assert (entries["branch"]["planned"], entries["branch"]["drafted"]) == (3, 3)
+    assert entries["resolve"]["tokens"] == entries["resolve"]["emitted"] == [0, 1, 2]
+    assert entries["resolve"]["branch"] == "promoted"
+    assert (entries["commit"]["kept"], entries["commit"]["cache_length"]) == (3, 2 - 1 + 3)
+    assert entries["publish"]["tokens"] == [0, 1, 2]
+    assert table.trace[-1]["finish"] == "length"
+    assert table.trace[-1]["statistics"]["emitted"] == 6
