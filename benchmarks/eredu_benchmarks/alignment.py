@@ -43,8 +43,8 @@ class AlignedRows:
 
     Attributes:
         accept: Chance that a proposal is taken, shape (rows,).
-        follow: Chance that the very token of the text is taken once it is proposed, times the ratio of proposing it
-            to its probability: min(1, q/p) there. Shape (rows,).
+        follow: min(1, q/p) at the token of the text, shape (rows,): the chance that the assistant proposes this token
+            and the rule takes it, over the target's chance of writing it.
     """
 
     accept: NDArray[np.float64]

@@ -99,7 +99,7 @@ def _acceptance_table(settings: Sequence[SettingSummary]) -> Table:
 
 
 def _lookahead_table(settings: Sequence[SettingSummary]) -> Table:
-    title = "Lookahead branches, requests that turned them off, and the host's time"
+    title = "Lookahead, and the host's time"
     table = _table(title, "setting", "branches", "promoted", "reused", "dropped", "off", "drafting", "waiting")
     for each in settings:
         if each.books is not None:

@@ -1,4 +1,4 @@
-"""One measured decoding of one prompt, whoever's loop it was."""
+"""One measured decoding of one prompt, by eredu's loop or a peer's."""
 
 from __future__ import annotations
 

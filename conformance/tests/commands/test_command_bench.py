@@ -58,7 +58,7 @@ def test_acceptance_is_that_of_the_laws(eredu_command: CommandLine, words: tuple
 def test_tables(eredu_command: CommandLine, words: tuple[str, ...]) -> None:
     ran = eredu_command(*words, "--temperature", "0", "--acceptance", "coupled")
     assert (ran.status, ran.stderr) == (0, "")
-    for text in ("Temperature 0 (greedy)", "x plain", "K=4 lookahead", "Acceptance", "Lookahead branches"):
+    for text in ("Temperature 0 (greedy)", "x plain", "K=4 lookahead", "Acceptance", "Lookahead, and"):
         assert text in ran.stdout
 
 
