@@ -10,6 +10,7 @@ import mlx.core as mx
 from eredu.backend import GenerationRequest
 from eredu.constraint import Constraint
 from eredu.engine.head_state import HeadState
+from eredu.mlx.acceptance import Verdict
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Completion
 
@@ -57,16 +58,13 @@ class MlxVerification:
     """A verification on its way.
 
     Attributes:
-        count: Proposals verified.
-        token: The token that follows the accepted proposals, shape (1,), uint32.
-        packed: Accepted length, that token, soundness, then the proposals, shape (3 + count,), int32: everything the
-            host needs, in one synchronisation.
-        completion: Keeps the caches and the block alive while the device works.
+        proposals: The verified proposals, shape (k,), uint32; None where there are none.
+        verdict: What the acceptance rule says.
+        completion: Computes both, in one synchronisation, and keeps caches and block alive meanwhile.
     """
 
-    count: int
-    token: mx.array
-    packed: mx.array
+    proposals: mx.array | None
+    verdict: Verdict
     completion: Completion
 
 

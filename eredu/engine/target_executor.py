@@ -13,7 +13,7 @@ from eredu.engine.masks import mask_rows
 from eredu.engine.models import TargetModel
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
 from eredu.errors import AcceptanceError, CapabilityError
-from eredu.mlx.acceptance import Verdict, match, reject, verify_block
+from eredu.mlx.acceptance import Verdict, match, reject, settle, verify_block
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.draws import draw, key_rows
 from eredu.mlx.history import HistoryRows
@@ -85,20 +85,22 @@ class TargetExecutor:
             verification = self._verify(sequence, leading, block, ahead=False)
         sequence.ahead = None
         if block.count == 0 and more and not block.constraints and not sequence.target.stubborn_kinds:
-            sequence.ahead = self._verify(sequence, verification.token, MlxBlock(), ahead=True)
+            sequence.ahead = self._verify(sequence, verification.verdict.token, MlxBlock(), ahead=True)
         return verification
 
     def wait(self, sequence: MlxSequence, verification: MlxVerification) -> VerificationOutcome:
         """Wait for a verification: the one host synchronisation of a round."""
         verification.completion.wait()
-        accepted, token, sound, *proposals = cast("list[int]", verification.packed.tolist())
         sequence.running = [other for other in sequence.running if other is not verification.completion]
-        if not sound:
+        verdict = verification.verdict
+        if not verdict.sound.item():
             raise AcceptanceError(
                 "the numbers of a verification are not those of a correct engine: a target row without a finite "
                 "maximum, a proposal that its own distribution excludes, or an empty residual. Check the weights for "
                 "NaN and infinities, and whether a constraint or a filter left a row without any token"
             )
+        proposals = [] if verification.proposals is None else cast("list[int]", verification.proposals.tolist())
+        accepted, token = cast(int, verdict.accepted.item()), cast(int, verdict.token.item())
         return VerificationOutcome(tuple(proposals), accepted, token)
 
     def branch_head(self, sequence: MlxSequence, branch: MlxBlock) -> int:  # noqa: ARG002
@@ -144,16 +146,15 @@ class TargetExecutor:
         """
         with mx.stream(self._placement.target_stream):
             proposals = [self._placement.hand_over(token) for token in block.tokens]
-            inputs = mx.concatenate([leading, *proposals]) if proposals else leading
+            drafted = mx.concatenate(proposals) if proposals else None
+            inputs = leading if drafted is None else mx.concatenate([leading, drafted])
             logits = self._feed(sequence, inputs)
             scores = self._target_scores(sequence, logits, inputs, block, ahead=ahead)
-            verdict = self._accept(sequence, scores, inputs[1:], block, sequence.position + ahead)
-            head = mx.stack([verdict.accepted, verdict.token, verdict.sound.astype(mx.int32)])
-            packed = mx.concatenate([head, inputs[1:].astype(mx.int32)]) if proposals else head
-            token = verdict.token.astype(mx.uint32)[None]
-        completion = Completion(packed, token, keeps=(sequence.target, block))
+            verdict = self._accept(sequence, scores, drafted, block, sequence.position + ahead)
+        results = [verdict.accepted, verdict.token, verdict.sound, *([] if drafted is None else [drafted])]
+        completion = Completion(*results, keeps=(sequence.target, block))
         sequence.running.append(completion)
-        return MlxVerification(block.count, token, packed, completion)
+        return MlxVerification(drafted, verdict, completion)
 
     def _target_scores(
         self, sequence: MlxSequence, logits: mx.array, inputs: mx.array, block: MlxBlock, *, ahead: bool
@@ -170,19 +171,24 @@ class TargetExecutor:
         return HistoryRows(sequence.request.prompt, sequence.output, pending, rows, self._target.vocabulary_size)
 
     def _accept(
-        self, sequence: MlxSequence, scores: mx.array, proposals: mx.array, block: MlxBlock, position: int
+        self, sequence: MlxSequence, scores: mx.array, proposals: mx.array | None, block: MlxBlock, position: int
     ) -> Verdict:
         options, randomness = sequence.request.options, sequence.request.randomness
         count, rule = block.count, options.acceptance
-        if options.sampling.is_greedy:
-            return match(proposals, mx.argmax(scores, axis=-1), scores)
-        if rule is AcceptanceRule.COUPLED:
-            noise = key_rows(noise_keys(randomness, position, count + 1))
-            return match(proposals, draw(scores, noise), scores)
+        if options.sampling.is_greedy or rule is AcceptanceRule.COUPLED:
+            tokens = self._own_tokens(sequence, scores, position)
+            return settle(tokens, scores) if proposals is None else match(proposals, tokens, scores)
         final = key_rows(final_keys(randomness, position, count))
-        if count == 0:
-            return match(proposals, draw(scores, final), scores)
+        if proposals is None:
+            return settle(draw(scores, final), scores)
         drafted = mx.concatenate([self._placement.hand_over(row) for row in block.scores])
         accept = reject if rule is AcceptanceRule.REJECTION else verify_block
         coins = key_rows(coin_keys(randomness, rule, position, count))
         return accept(proposals, drafted, scores, coin_keys=coins, final_keys=final)
+
+    def _own_tokens(self, sequence: MlxSequence, scores: mx.array, position: int) -> mx.array:
+        """The target's token at each row, shape (rows,): the argmax, under the shared noise if not greedy."""
+        options = sequence.request.options
+        if options.sampling.is_greedy:
+            return mx.argmax(scores, axis=-1)
+        return draw(scores, key_rows(noise_keys(sequence.request.randomness, position, scores.shape[0])))

@@ -14,6 +14,9 @@ import mlx.core as mx
 
 from eredu.mlx.draws import coins, draw
 
+_GROUP = 128
+"""Terms summed at once: a plain sum over 152 000 ids was measured to be off by 2.4e-4 of itself in float32."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -21,13 +24,23 @@ class Verdict:
 
     Attributes:
         accepted: Number of accepted proposals, shape (), int32.
-        token: The bonus or the replacement, shape (), int32.
+        token: The bonus or the replacement, shape (1,), uint32.
         sound: Whether every number was one that a correct engine may produce, shape (), bool.
     """
 
     accepted: mx.array
     token: mx.array
     sound: mx.array
+
+
+def settle(token: mx.array, scores: mx.array) -> Verdict:
+    """The verdict of plain decoding: the row's own token.
+
+    Args:
+        token: Shape (1,).
+        scores: The target's row, shape (1, vocabulary).
+    """
+    return Verdict(mx.array(0, dtype=mx.int32), token, mx.abs(scores.max()) < math.inf)
 
 
 def match(proposals: mx.array, targets: mx.array, scores: mx.array) -> Verdict:
@@ -39,7 +52,7 @@ def match(proposals: mx.array, targets: mx.array, scores: mx.array) -> Verdict:
         scores: The target's rows, shape (k + 1, vocabulary).
     """
     accepted = _prefix_length(proposals == targets[:-1])
-    return Verdict(accepted, targets[accepted].astype(mx.int32), _finite_rows(scores))
+    return Verdict(accepted, targets[accepted[None]], _finite_rows(scores))
 
 
 def reject(
@@ -60,11 +73,11 @@ def reject(
         final_keys: Keys of the final token, one for each accepted length 0..k: k residual keys, then the target's,
             shape (k + 1, 2).
     """
-    log_p, log_q = _log_softmax(target_scores), _log_softmax(draft_scores)
-    p_drawn, q_drawn = mx.exp(_at(log_p[:-1], proposals)), mx.exp(_at(log_q, proposals))
+    p_drawn, q_drawn = _probability_at(target_scores[:-1], proposals), _probability_at(draft_scores, proposals)
     accepted = _prefix_length(coins(coin_keys) * q_drawn < p_drawn)
-    token, sound = _final_token(log_p, log_q, accepted, mx.ones((), dtype=mx.float32), target_scores, final_keys)
-    return Verdict(accepted, token, sound & _finite_rows(target_scores) & (q_drawn > 0).all())
+    row = mx.minimum(accepted, proposals.shape[0] - 1)[None]
+    residual = _excess(_log_softmax(target_scores[row]), _log_softmax(draft_scores[row]))
+    return _verdict(accepted, residual, q_drawn, target_scores, final_keys)
 
 
 def verify_block(
@@ -81,48 +94,41 @@ def verify_block(
     the mass of (w_i p - q)+ at the next row, and h_k = w_k. The longest accepted length stands.
     """
     count = proposals.shape[0]
-    log_p, log_q = _log_softmax(target_scores), _log_softmax(draft_scores)
-    p_drawn, q_drawn = mx.exp(_at(log_p[:-1], proposals)), mx.exp(_at(log_q, proposals))
+    p_drawn, q_drawn = _probability_at(target_scores[:-1], proposals), _probability_at(draft_scores, proposals)
     ratios = p_drawn / q_drawn
     weights = [mx.ones((), dtype=mx.float32)]
     for index in range(count):
         weights.append(mx.minimum(1.0, weights[-1] * ratios[index]))
     w = mx.stack(weights)
-    mass = _excess(log_p[:-1], log_q, w[:-1, None]).sum(axis=-1)
+    excess = _excess(_log_softmax(target_scores[:-1]), _log_softmax(draft_scores), w[:-1, None])
+    mass = _row_sums(excess)
     room = mass + 1.0 - w[:-1]
     chances = mx.where(room > 0, mass / mx.where(room > 0, room, 1.0), 0.0)
     chances = mx.concatenate([chances[1:], w[-1:]])
     lengths = mx.arange(1, count + 1)
     accepted = mx.where(coins(coin_keys) < chances, lengths, 0).max().astype(mx.int32)
-    token, sound = _final_token(log_p, log_q, accepted, w[accepted], target_scores, final_keys)
-    return Verdict(accepted, token, sound & _finite_rows(target_scores) & (q_drawn > 0).all())
+    row = mx.minimum(accepted, count - 1)[None]
+    return _verdict(accepted, excess[row], q_drawn, target_scores, final_keys)
 
 
-def _final_token(
-    log_p: mx.array,
-    log_q: mx.array,
-    accepted: mx.array,
-    weight: mx.array,
-    target_scores: mx.array,
-    final_keys: mx.array,
-) -> tuple[mx.array, mx.array]:
-    """The token behind the accepted proposals, and whether its distribution has any mass."""
-    count = log_q.shape[0]
-    complete = accepted == count
-    row = mx.minimum(accepted, count - 1)
-    residual = _excess(log_p[row], log_q[row], weight)
-    scores = mx.where(complete, target_scores[count], mx.log(residual))
-    token = draw(scores[None], final_keys[accepted][None])[0]
-    return token.astype(mx.int32), complete | (residual.max() > 0)
+def _verdict(
+    accepted: mx.array, residual: mx.array, q_drawn: mx.array, target_scores: mx.array, final_keys: mx.array
+) -> Verdict:
+    """The verdict after `accepted` proposals; `residual`, shape (1, vocabulary), replaces the first rejected one."""
+    complete = accepted == q_drawn.shape[0]
+    scores = mx.where(complete, target_scores[-1:], mx.log(residual))
+    token = draw(scores, final_keys[accepted[None]])
+    sound = (complete | (residual.max() > 0)) & (q_drawn > 0).all() & _finite_rows(target_scores)
+    return Verdict(accepted, token, sound)
 
 
-def _excess(log_p: mx.array, log_q: mx.array, weight: mx.array) -> mx.array:
+def _excess(log_p: mx.array, log_q: mx.array, weight: mx.array | None = None) -> mx.array:
     """(weight * p - q)+ from logarithms, exact to a few units in the last place of its own size.
 
     Subtracting the probabilities would lose an excess smaller than their rounding: p = (1 - 1e-8, 1e-8) and
     q = (1 - 2e-8, 2e-8) leave 1e-8 for id 0, and nothing in float32.
     """
-    weighted = log_p + mx.log(weight)
+    weighted = log_p if weight is None else log_p + mx.log(weight)
     excess = -mx.exp(weighted) * mx.expm1(mx.minimum(log_q - weighted, 0.0))
     return mx.where(weighted == -math.inf, 0.0, excess)
 
@@ -130,20 +136,30 @@ def _excess(log_p: mx.array, log_q: mx.array, weight: mx.array) -> mx.array:
 def _log_softmax(scores: mx.array) -> mx.array:
     """Logarithms of the probabilities, close to 0 too: the largest term stays out of the sum that is taken log1p of."""
     shifted = scores - scores.max(axis=-1, keepdims=True)
-    masses = mx.exp(shifted)
     top = mx.arange(scores.shape[-1]) == mx.argmax(shifted, axis=-1, keepdims=True)
-    return shifted - mx.log1p(mx.where(top, 0.0, masses).sum(axis=-1, keepdims=True))
+    return shifted - mx.log1p(_row_sums(mx.where(top, 0.0, mx.exp(shifted)))[..., None])
 
 
-def _at(rows: mx.array, ids: mx.array) -> mx.array:
-    return mx.take_along_axis(rows, ids[:, None], axis=-1)[:, 0]
+def _probability_at(scores: mx.array, ids: mx.array) -> mx.array:
+    """Probability of one id a row, shape (rows,)."""
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    chosen = mx.take_along_axis(shifted, ids[:, None], axis=-1)[:, 0]
+    return mx.exp(chosen) / _row_sums(mx.exp(shifted))
+
+
+def _row_sums(values: mx.array) -> mx.array:
+    """Sums over the last axis, in two levels."""
+    rows, size = values.shape
+    bulk = size - size % _GROUP
+    parts = [values[:, :bulk].reshape(rows, bulk // _GROUP, _GROUP).sum(axis=-1)] if bulk else []
+    rest = [values[:, bulk:]] if bulk < size else []
+    return mx.concatenate([*parts, *rest], axis=-1).sum(axis=-1)
 
 
 def _prefix_length(accepted: mx.array) -> mx.array:
-    return mx.cumprod(accepted.astype(mx.int32)).sum().astype(mx.int32)
+    return mx.cumprod(accepted.astype(mx.int32)).sum()
 
 
 def _finite_rows(scores: mx.array) -> mx.array:
     """Whether every row has a finite maximum: no NaN, no +inf, and at least one id left."""
-    top = scores.max(axis=-1)
-    return ((top > -math.inf) & (top < math.inf)).all()
+    return (mx.abs(scores.max(axis=-1)) < math.inf).all()

@@ -43,8 +43,13 @@ def gumbels(keys: mx.array, size: int) -> mx.array:
     The uniform is taken near 0, where float32 is fine-grained, so the largest values reach 22.9 and ids as rare as
     one in 10**10 keep their chance.
     """
+    return -_log_exponentials(keys, size)
+
+
+def _log_exponentials(keys: mx.array, size: int) -> mx.array:
+    """Logarithms of standard exponentials, which are Gumbel noise but for the sign."""
     uniform = (words(keys, size).astype(mx.float32) + 0.5) * 2.0**-32
-    return -mx.log(-mx.log1p(-mx.minimum(uniform, _BELOW_ONE)))
+    return mx.log(-mx.log1p(-mx.minimum(uniform, _BELOW_ONE)))
 
 
 def draw(scores: mx.array, keys: mx.array) -> mx.array:
@@ -57,4 +62,4 @@ def draw(scores: mx.array, keys: mx.array) -> mx.array:
     Returns:
         Ids, shape (rows,), uint32; ties go to the lowest id.
     """
-    return mx.argmax(scores + gumbels(keys, scores.shape[-1]), axis=-1)
+    return mx.argmax(scores - _log_exponentials(keys, scores.shape[-1]), axis=-1)

@@ -98,7 +98,7 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(size: int) -> None:
 
 
 def test_ties_go_to_the_lowest_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "gumbels", lambda keys, size: mx.zeros((keys.shape[0], size)))
+    monkeypatch.setattr(module, "words", lambda keys, count: mx.zeros((keys.shape[0], count), dtype=mx.uint32))
     for size in (3, 16, 33, 1000):
         scores = mx.concatenate([mx.full((1, 1), -1.0), mx.full((1, size - 1), 2.0)], axis=1)
         assert draw(scores, mx.zeros((1, 2), dtype=mx.uint32)).item() == 1
