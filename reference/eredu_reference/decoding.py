@@ -11,7 +11,7 @@ from eredu_reference.caches import Cache, Hidden
 from eredu_reference.clipping import Clip, Limits
 from eredu_reference.constraint import State
 from eredu_reference.frontier import Block, Frontier
-from eredu_reference.models import Drafter, Model
+from eredu_reference.models import Drafter, Model, Output
 from eredu_reference.pieces import Pieces
 from eredu_reference.requests import AcceptanceRule, Request, Schedule
 from eredu_reference.sources import RandomSource
@@ -23,6 +23,29 @@ Event = dict[str, Any]
 """One entry of the log: `event` names it, the rest is JSON-able."""
 
 
+@dataclass(frozen=True)
+class Resolution:
+    """All that a round decided; nothing of it is in force before its installation.
+
+    Attributes:
+        emitted: The tokens that become output.
+        finish: Why the output ends with them, or None.
+        outputs: The target's rows.
+        grammar: State behind the emitted tokens.
+        promoted: Start of the next block, where the branch lives.
+        adaptive: The switch behind this round.
+        report: The round, for its observers.
+    """
+
+    emitted: tuple[int, ...]
+    finish: FinishReason | None
+    outputs: tuple[Output, ...]
+    grammar: State
+    promoted: Block | None
+    adaptive: Adaptive
+    report: RoundReport
+
+
 @dataclass
 class RoundWork:
     """What a round has made so far, and what a failure drops.
@@ -30,16 +53,28 @@ class RoundWork:
     Attributes:
         clip: Its planned proposals.
         block: Its proposals.
+        committed: Tokens committed before it.
         verification: Its verification, once submitted.
         branch: Its lookahead branch, if one was drafted.
         planned: Tokens that the branch planned for.
+        outputs: Rows of the verification, once it was waited for.
+        resolution: What it decided, once resolved.
     """
 
     clip: Clip
     block: Block
+    committed: int
     verification: Verification | None = None
     branch: Block | None = None
     planned: int = 0
+    outputs: tuple[Output, ...] = ()
+    resolution: Resolution | None = None
+
+    @property
+    def resolved(self) -> Resolution:
+        """What the round decided. Asked for too early it fails."""
+        assert self.resolution is not None, "a round is resolved before it is settled"
+        return self.resolution
 
 
 @dataclass
@@ -83,6 +118,12 @@ class Decoding:
     reports: tuple[RoundReport, ...] = ()
     text: str = ""
     published: tuple[int, ...] = ()
+
+    @property
+    def round(self) -> RoundWork:
+        """The round in progress. Asked for between rounds it fails."""
+        assert self.work is not None, "a round begins with its drafting"
+        return self.work
 
     @property
     def output(self) -> tuple[int, ...]:

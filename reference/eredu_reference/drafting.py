@@ -16,27 +16,27 @@ from eredu_reference.rows import Row, softmax
 from eredu_reference.sources import Address
 
 
-def draft_block(setting: Setting, state: Decoding) -> RoundWork:
+def draft_block(setting: Setting, state: Decoding) -> None:
     """Draft the next block: what was promoted, topped up to the round's k, or less where the grammar completes."""
     pieces, start = setting.pieces, len(state.output)
     clip = pieces.clip(setting.limits(state.request, state.budget, len(state.committed)))
     block = Block((), (), state.frontier, state.grammar) if state.promoted is None else state.promoted
-    work = RoundWork(clip, block)
+    work = RoundWork(clip, block, len(state.committed))
     state.work = work
     setting.say(state, "plan", start=start, count=clip.count, reason=clip.reason.value, reused=len(block.tokens))
     work.block = extend(
         setting, state, state.committed, block, clip.count, lambda i: pieces.proposal_address(state.rule, start, i)
     )
     setting.say(state, "draft", proposals=list(work.block.tokens))
-    return work
 
 
-def draft_branch(setting: Setting, state: Decoding, work: RoundWork) -> None:
+def draft_branch(setting: Setting, state: Decoding) -> None:
     """Draft ahead of the verification in flight, from a clone of the block's frontier, if a branch is worth it."""
+    work = state.round
     pieces, drafter, frontier = setting.pieces, setting.drafter, work.block.frontier
-    if drafter is None or frontier is None or not drafter.exact_promotion:
+    if drafter is None or frontier is None:
         return
-    if not setting.schedule.lookahead or not state.adaptive.enabled:
+    if not pieces.may_branch(drafter, setting.schedule, state.adaptive, state.books.rounds):
         return
     start, count = len(state.output), len(work.block.tokens)
     limits = setting.limits(state.request, state.budget, len(state.committed))

@@ -6,22 +6,21 @@ anything but models and, if one is given, a prefix store that hands out copies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from eredu_reference.adaptive import Adaptive
-from eredu_reference.clipping import budget_of
 from eredu_reference.decoding import Decoding, Event, Observer, Setting, no_observer
 from eredu_reference.drafting import draft_block, draft_branch
 from eredu_reference.errors import Cancelled
 from eredu_reference.frontier import Frontier
 from eredu_reference.models import Drafter, Model, Output, feed
-from eredu_reference.pieces import PIECES, Pieces
+from eredu_reference.pieces import PIECES, Pieces, Step
 from eredu_reference.prefix import PrefixEntry, PrefixStore, copy_entry
 from eredu_reference.report import Report, report_of
 from eredu_reference.requests import Request, Schedule
 from eredu_reference.resolution import resolve
 from eredu_reference.rows import logits_of, one_hot
-from eredu_reference.settlement import abandon, cancel, settle
+from eredu_reference.settlement import abandon, cancel, commit, end_round, forget, install, publish
 from eredu_reference.sources import RandomSource
 from eredu_reference.terminal import Budget, FinishReason
 from eredu_reference.verification import Verification
@@ -89,7 +88,7 @@ def open_request(setting: Setting, request: Request, source: RandomSource | None
     """State before anything is fed. Raises `RequestError` for a pair that cannot work together."""
     if setting.drafter is not None:
         setting.pieces.check_pair(setting.target, setting.drafter)
-    tokens, by_context = budget_of(request, setting.target.context)
+    tokens, by_context = setting.pieces.budget_of(request, setting.target.context)
     return Decoding(
         request=request,
         rule=setting.pieces.choose_rule(request),
@@ -105,45 +104,59 @@ def open_request(setting: Setting, request: Request, source: RandomSource | None
 
 def prefill(setting: Setting, state: Decoding) -> None:
     """Feed the prompt but its last token, in chunks."""
-    inputs = setting.pieces.prefill_inputs(state.request.prompt)
-    chunk = setting.schedule.prefill_chunk
-    for first in range(len(state.target_cache), len(inputs), chunk):
-        part = inputs[first : first + chunk]
-        for index, token in enumerate(part, start=first):
-            position = setting.pieces.position_of(index, state.target_cache)
-            output = feed(setting.target, state.target_cache, token, position)
+    pieces, cache = setting.pieces, state.target_cache
+    inputs = pieces.prefill_inputs(state.request.prompt)
+    for part in pieces.prefill_chunks(len(cache), len(inputs), setting.schedule.prefill_chunk):
+        for index in part:
+            output = feed(setting.target, cache, inputs[index], pieces.position_of(index, cache))
             state.hiddens += (output.hidden,)
-        state.target_cache.settle(len(state.target_cache))
-        setting.say(state, "prefill", fed=len(part), left=len(inputs) - first - len(part))
+        cache.settle(len(cache))
+        setting.say(state, "prefill", fed=len(part), left=len(inputs) - part.stop)
 
 
 def run_round(setting: Setting, state: Decoding) -> None:
-    """Draft, submit, draft ahead, wait, resolve, settle."""
-    work = draft_block(setting, state)
-    verification = submit(setting, state, work.block.tokens)
-    work.verification = verification
-    setting.say(state, "submit", inputs=list(verification.inputs))
-    draft_branch(setting, state, work)
-    outputs = setting.pieces.await_rows(verification)
-    setting.say(state, "wait", rows=len(outputs))
-    settle(setting, state, work, verification, resolve(setting, state, work, outputs))
-    if state.finish is not None:
-        setting.say(state, "end", finish=state.finish.value)
+    """Take the steps of one round, in the order that the rules give."""
+    for step in setting.pieces.steps:
+        ACTIONS[step](setting, state)
+    forget(state)
 
 
-def submit(setting: Setting, state: Decoding, proposals: tuple[int, ...]) -> Verification:
+def submit(setting: Setting, state: Decoding) -> None:
     """Hand the leading token and the proposals to the target. Nothing is computed before it is waited for."""
-    pieces, cache, first = setting.pieces, state.target_cache, len(state.committed) - 1
-    inputs = (state.committed[-1], *proposals)
+    pieces, work, cache, first = setting.pieces, state.round, state.target_cache, len(state.committed) - 1
+    inputs = pieces.verified_inputs(state.committed[-1], work.block.tokens)
 
-    def work() -> list[Output]:
+    def compute() -> list[Output]:
         return pieces.feed_block(
             setting.target, cache, inputs, lambda offset: pieces.position_of(first + offset, cache)
         )
 
     # What a buffer holds before it is written: here a row that says id 0, for every input.
     stale = Output(logits_of(one_hot(0, setting.target.vocabulary)), setting.target.hidden(setting.target.new_cache()))
-    return Verification(inputs, work, [stale] * len(inputs))
+    work.verification = Verification(inputs, compute, [stale] * len(inputs))
+    setting.say(state, "submit", inputs=list(inputs))
+
+
+def wait(setting: Setting, state: Decoding) -> None:
+    """Wait for the verification in flight."""
+    work = state.round
+    assert work.verification is not None, "only what was submitted can be waited for"
+    work.outputs = setting.pieces.await_rows(work.verification)
+    setting.say(state, "wait", rows=len(work.outputs))
+
+
+ACTIONS: dict[Step, Callable[[Setting, Decoding], None]] = {
+    Step.DRAFT: draft_block,
+    Step.SUBMIT: submit,
+    Step.BRANCH: draft_branch,
+    Step.WAIT: wait,
+    Step.RESOLVE: resolve,
+    Step.COMMIT: commit,
+    Step.INSTALL: install,
+    Step.PUBLISH: publish,
+    Step.END: end_round,
+}
+"""What each step of a round does."""
 
 
 def restore(setting: Setting, state: Decoding, store: PrefixStore) -> None:

@@ -18,18 +18,25 @@ from eredu_reference.errors import RequestError
 from eredu_reference.frontier import Block, Frontier
 from eredu_reference.models import Drafter, Model, Output, feed
 from eredu_reference.prefix import PrefixEntry
-from eredu_reference.requests import AcceptanceRule, Request
+from eredu_reference.requests import AcceptanceRule, Request, Schedule
 from eredu_reference.rows import Row, processed_row
 from eredu_reference.sources import Address, RandomSource, Uniform
+from eredu_reference.terminal import FinishReason
 from eredu_reference.verification import Verification, await_rows
 
 
 class Step(StrEnum):
-    """The steps that settle a round, in their one order."""
+    """The steps of a round, in their one order."""
 
+    DRAFT = "draft"
+    SUBMIT = "submit"
+    BRANCH = "branch"
+    WAIT = "wait"
+    RESOLVE = "resolve"
     COMMIT = "commit"
     INSTALL = "install"
     PUBLISH = "publish"
+    END = "end"
 
 
 def check_pair(target: Model, drafter: Drafter) -> None:
@@ -44,6 +51,21 @@ def check_pair(target: Model, drafter: Drafter) -> None:
 def prefill_inputs(prompt: tuple[int, ...]) -> tuple[int, ...]:
     """All of the prompt but its last token, which leads the first verification."""
     return prompt[:-1]
+
+
+def prefill_chunks(fed: int, count: int, chunk: int) -> list[range]:
+    """Which inputs each prefill step feeds: all from number `fed` to number `count`, `chunk` at the most a step."""
+    return [range(first, min(first + chunk, count)) for first in range(fed, count, chunk)]
+
+
+def may_branch(drafter: Drafter, schedule: Schedule, switch: adaptive.Adaptive, rounds: int) -> bool:  # noqa: ARG001
+    """Whether a request may draft ahead: its drafter promotes exactly, the schedule allows it, and it still pays."""
+    return drafter.exact_promotion and schedule.lookahead and switch.enabled
+
+
+def verified_inputs(leading: int, proposals: tuple[int, ...]) -> tuple[int, ...]:
+    """What the target is fed: the last committed token, which no cache holds yet, then the proposals in order."""
+    return (leading, *proposals)
 
 
 def missing_inputs(known: int, cached: int) -> range:
@@ -184,6 +206,16 @@ def cancelled_books(books: statistics.Statistics, proposals: tuple[int, ...]) ->
     return books
 
 
+def cancelled_switch(switch: adaptive.Adaptive, planned: int) -> adaptive.Adaptive:  # noqa: ARG001
+    """The adaptive switch of a cancelled request: a branch that was given up says nothing about the others."""
+    return switch
+
+
+def cancelled_finish(finish: FinishReason | None) -> FinishReason:
+    """Why a cancelled request ended: as it did, if it had ended already."""
+    return FinishReason.CANCELLED if finish is None else finish
+
+
 def restore_prefix(entry: PrefixEntry, prompt: tuple[int, ...]) -> PrefixEntry | None:
     """A copy of an entry, if the whole of it is a beginning of the prompt."""
     return prefix.copy_entry(entry) if prefix.serves(entry, prompt) else None
@@ -201,8 +233,13 @@ class Pieces:
     check_pair: Callable[[Model, Drafter], None] = check_pair
     source_of: Callable[[Request], RandomSource] = sources.source_of
     prefill_inputs: Callable[[tuple[int, ...]], tuple[int, ...]] = prefill_inputs
+    prefill_chunks: Callable[[int, int, int], list[range]] = prefill_chunks
 
+    steps: tuple[Step, ...] = tuple(Step)
+
+    budget_of: Callable[[Request, int], tuple[int, bool]] = clipping.budget_of
     clip: Callable[[clipping.Limits], clipping.Clip] = clipping.clip
+    may_branch: Callable[[Drafter, Schedule, adaptive.Adaptive, int], bool] = may_branch
     plan_branch: Callable[[clipping.Limits, int, int], int] = clipping.plan_branch
     drafting_ends: Callable[[Constraint | None, State], bool] = is_complete
     missing_inputs: Callable[[int, int], range] = missing_inputs
@@ -219,6 +256,7 @@ class Pieces:
     replacement_address: Callable[[AcceptanceRule, int], Address] = addresses.replacement_address
     target_address: Callable[[AcceptanceRule, int], Address] = addresses.target_address
 
+    verified_inputs: Callable[[int, tuple[int, ...]], tuple[int, ...]] = verified_inputs
     feed_block: Callable[[Model, Cache, Sequence[int], Callable[[int], int]], list[Output]] = feed_block
     await_rows: Callable[[Verification], tuple[Output, ...]] = await_rows
     history_for_row: Callable[[tuple[int, ...], tuple[int, ...], int], tuple[int, ...]] = history_for_row
@@ -246,7 +284,6 @@ class Pieces:
     promoted_block: Callable[[Block, int], Block] = promoted_block
     observe_branch: Callable[..., adaptive.Adaptive] = adaptive.observe_branch
 
-    settlement: tuple[Step, ...] = (Step.COMMIT, Step.INSTALL, Step.PUBLISH)
     kept_inputs: Callable[[int, int], int] = kept_inputs
     rollback_target: Callable[[Any, int], None] = rollback_target
     drafter_keeps: Callable[[int, int, int], int] = drafter_keeps
@@ -260,6 +297,8 @@ class Pieces:
     abandoned_length: Callable[[int, int], int] = abandoned_length
     cancelled_output: Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]] = cancelled_output
     cancelled_books: Callable[[statistics.Statistics, tuple[int, ...]], statistics.Statistics] = cancelled_books
+    cancelled_switch: Callable[[adaptive.Adaptive, int], adaptive.Adaptive] = cancelled_switch
+    cancelled_finish: Callable[[FinishReason | None], FinishReason] = cancelled_finish
     restore_prefix: Callable[[PrefixEntry, tuple[int, ...]], PrefixEntry | None] = restore_prefix
     stored_inputs: Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]] = stored_inputs
 

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from eredu_reference.adaptive import Adaptive
-from eredu_reference.constraint import State, state_after
+from eredu_reference.clipping import ClipReason
+from eredu_reference.constraint import state_after
 from eredu_reference.deciding import Decision, decide, target_rows
-from eredu_reference.decoding import Decoding, RoundWork, Setting
+from eredu_reference.decoding import Decoding, Resolution, RoundWork, Setting
 from eredu_reference.frontier import Block
-from eredu_reference.models import Output
 from eredu_reference.statistics import BranchOutcome, RoundReport
 from eredu_reference.terminal import Walk
 
 
-@dataclass(frozen=True)
-class Resolution:
-    """All that a round decided; nothing of it is in force yet.
-
-    Attributes:
-        decision: Accepted proposals and the target's token.
-        walk: The emitted tokens, and why the output ends there, if it does.
-        outputs: The target's rows.
-        grammar: State behind the emitted tokens.
-        promoted: Start of the next block, where the branch lives.
-        adaptive: The switch behind this round.
-        report: The round, for its observers.
-    """
-
-    decision: Decision
-    walk: Walk
-    outputs: tuple[Output, ...]
-    grammar: State
-    promoted: Block | None
-    adaptive: Adaptive
-    report: RoundReport
-
-
-def resolve(setting: Setting, state: Decoding, work: RoundWork, outputs: tuple[Output, ...]) -> Resolution:
+def resolve(setting: Setting, state: Decoding) -> None:
     """Decide over the proposals, then over the branch."""
-    pieces, block, request = setting.pieces, work.block, state.request
-    rows = target_rows(setting, state, block, outputs)
+    pieces, work, request = setting.pieces, state.round, state.request
+    block = work.block
+    rows = target_rows(setting, state, block, work.outputs)
     decision = decide(pieces, state, block, rows)
     offered = pieces.candidates(block.tokens, decision.accepted, decision.token)
     walked = pieces.walk(request, state.output, state.grammar, offered, state.budget)
@@ -61,7 +38,7 @@ def resolve(setting: Setting, state: Decoding, work: RoundWork, outputs: tuple[O
         adaptive = pieces.observe_branch(adaptive, work.planned, promoted=is_promoted, reused=report.reused)
         report = replace(report, disabled=state.adaptive.enabled and not adaptive.enabled)
         setting.say(state, "resolve-branch", outcome=report.branch.value, reused=report.reused)
-    return Resolution(decision, walked, outputs, grammar, promoted, adaptive, report)
+    work.resolution = Resolution(walked.emitted, walked.finish, work.outputs, grammar, promoted, adaptive, report)
 
 
 def _promoted(setting: Setting, state: Decoding, work: RoundWork, decision: Decision, walked: Walk) -> Block | None:
@@ -87,7 +64,7 @@ def _report(state: Decoding, work: RoundWork, decision: Decision, walked: Walk, 
     outcome = BranchOutcome.DROPPED if promoted is None else BranchOutcome.PROMOTED
     return RoundReport(
         start=len(state.output),
-        reason=type(work.clip.reason).GRAMMAR if shortened else work.clip.reason,
+        reason=ClipReason.GRAMMAR if shortened else work.clip.reason,
         proposals=work.block.tokens,
         accepted=decision.accepted,
         token=decision.token,

@@ -1,10 +1,15 @@
 """Oracles: what judges an engine. None of them calls what it judges for the expected value."""
 
-from eredu_conformance.oracles import path
+from eredu_conformance.oracles import address, law, path, scripted, state, trace
 from eredu_conformance.oracles.verdict import Judge, Verdict
 
 ORACLES: dict[str, Judge] = {
+    "scripted": scripted.judge,
+    "trace": trace.judge,
+    "state": state.judge,
+    "address": address.judge,
     "path": path.judge,
+    "law": law.judge,
 }
 """Every oracle by name, the cheapest first."""
 

@@ -144,6 +144,16 @@ def hidden_case(seed: int) -> Case:
     return Case("hidden", HiddenModel(rows), drafter, _request(seed), perfect=bool(seed % 2))
 
 
+def inexact_case(seed: int) -> Case:
+    """A drafter that promises no exact promotion, and so gets no branches."""
+    return replace(twin_case(seed), name="inexact", drafter=replace(twin_case(seed).drafter, exact_promotion=False))
+
+
+def shallow_case(seed: int) -> Case:
+    """Branches of two tokens under blocks of three: what is promoted must be topped up."""
+    return replace(twin_case(seed), name="shallow").with_request(lookahead_depth=2, max_proposals=3, max_tokens=20)
+
+
 def penalty_case(seed: int) -> Case:
     """Penalties that look at every earlier token."""
     sampling = Sampling(frequency_penalty=0.9, presence_penalty=0.4, repetition_penalty=1.7, repeat_last_n=5)
@@ -216,6 +226,8 @@ MAKERS: tuple[Callable[[int], Case], ...] = (
     position_case,
     length_case,
     hidden_case,
+    inexact_case,
+    shallow_case,
     penalty_case,
     filter_case,
     tie_case,

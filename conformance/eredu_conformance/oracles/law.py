@@ -21,7 +21,7 @@ from eredu_conformance.oracles.enumeration import (
 )
 from eredu_conformance.oracles.grammars import triggered_grammar
 from eredu_conformance.oracles.verdict import Broken, Verdict, judge_cases
-from eredu_reference import AcceptanceRule, Drafter, Pieces, Request, Sampling, Schedule, decode_speculative
+from eredu_reference import AcceptanceRule, Drafter, Model, Pieces, Request, Sampling, Schedule, decode_speculative
 from eredu_reference.constraint import is_complete, mask_of
 from eredu_reference.models import HiddenModel, HiddenReader, TableModel, random_rows, replay
 from eredu_reference.rows import processed_row
@@ -109,7 +109,7 @@ def _experiments(pieces: Pieces, seed: int) -> list[tuple[str, Callable[[], None
     tiny = rare, Drafter(TableModel({(0,): (1 - 2e-8, 2e-8), (1,): (1 - 2e-8, 2e-8)}))
     penalties = Sampling(frequency_penalty=1.1, presence_penalty=0.6, temperature=0.8)
     filters = Sampling(top_k=2, temperature=1.6, logit_bias={0: 0.7})
-    plans = [
+    plans: list[tuple[str, tuple[Model, Drafter], Request, Schedule]] = [
         ("two ids, rejection", two, _request(rejection, 4), OFF),
         ("two ids, block", two, _request(block, 4), OFF),
         ("rejection", positive, _request(rejection, 3), OFF),

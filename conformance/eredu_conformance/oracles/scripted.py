@@ -1,13 +1,13 @@
 """The scripted oracle: one experiment for each edge, with the numbers that reach it written down.
 
-What sampling meets once in 2^24 draws, and what a table of budgets or a load-time check decides, is tried here directly.
+What sampling meets once in 2^24 draws, and what a table of budgets or a load-time check decides, is tried directly.
 Every expected value is written out, or comes from plain decoding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -19,6 +19,8 @@ from eredu_conformance.oracles.verdict import Broken, Verdict, expect, judge_cas
 from eredu_reference import (
     AcceptanceError,
     AcceptanceRule,
+    ConstraintError,
+    DfaConstraint,
     Drafter,
     FinishReason,
     Pieces,
@@ -31,6 +33,8 @@ from eredu_reference import (
     decode_plain,
     decode_speculative,
 )
+from eredu_reference.caches import CacheRow, FullCache
+from eredu_reference.decoding import Event
 from eredu_reference.models import PaddedModel, ScriptedModel, TableModel, random_rows
 from eredu_reference.models.coded import echo_rows
 from eredu_reference.models.table import Probabilities
@@ -38,6 +42,33 @@ from eredu_reference.sources import FixedUniform
 
 GREEDY = Sampling(temperature=0.0)
 PROMPT = (0, 1)
+
+
+class CountingCache(FullCache):
+    """A full cache that counts what it takes."""
+
+    appended = 0
+
+    def append(self, row: CacheRow) -> None:
+        """Take one input, and count it."""
+        self.appended += 1
+        super().append(row)
+
+
+@dataclass(frozen=True)
+class CountingTarget(TableModel):
+    """A table whose caches are counted.
+
+    Attributes:
+        caches: Every cache that it gave out.
+    """
+
+    caches: list[CountingCache] = field(default_factory=list)
+
+    def new_cache(self) -> CountingCache:
+        """A counted cache."""
+        self.caches.append(CountingCache())
+        return self.caches[-1]
 
 
 def _counting_target() -> TableModel:
@@ -99,6 +130,11 @@ def _rare_tokens(pieces: Pieces) -> None:
     ):
         seen = pieces.accepts(FixedUniform(coin), target, draft)
         expect(bool(seen), due, what=f"whether the coin {coin} accepts p = {target}, q = {draft}")
+    even = np.array([0.5, 0.5])
+    nearly = np.array([0.5 + 2.0**-53, 0.5 - 2.0**-53])
+    rows, drafts = [even, nearly, even], [even, even]
+    threshold = pieces.block_threshold([1.0, 1.0, 1.0], 1, rows, drafts)
+    expect(threshold, 1.0, what="h of a length of weight 1 with a residual of 1e-16")
 
 
 def _errors(pieces: Pieces) -> None:
@@ -158,9 +194,14 @@ def _end_of_sequence(pieces: Pieces) -> None:
         plain = decode_plain(_counting_target(), request)
         report = _decode(pieces, Drafter(_right()), request)
         expect((report.tokens, report.finish), (plain.tokens, plain.finish), what=f"output with the end at {j}")
+        last = replace(request, max_tokens=j + 1)
+        report = _decode(pieces, Drafter(_right()), last)
+        expect(report.finish, FinishReason.EOS, what=f"finish by an end at {j} that is also the last of the budget")
         early = Drafter(_right().with_entry(j % 4, eos), raw=True)
         report = _decode(pieces, early, request)
-        expect((report.tokens, report.finish), (plain.tokens, plain.finish), what=f"output with a drafted end at {j % 4}")
+        expect(
+            (report.tokens, report.finish), (plain.tokens, plain.finish), what=f"output with a drafted end at {j % 4}"
+        )
 
 
 def _stop_sequences(pieces: Pieces) -> None:
@@ -203,17 +244,41 @@ def _pairs(pieces: Pieces) -> None:
     smaller = Drafter(TableModel(dict.fromkeys(((x,) for x in range(VOCABULARY)), (0.25,) * 4)))
     request = replace(case.request, acceptance=AcceptanceRule.COUPLED)
     for name, drafter in (("a drafter of another tokenizer", foreign), ("a drafter of fewer ids", smaller)):
-        attempt = partial(decode_speculative, case.target, drafter, request, pieces=pieces)
+        events: list[Event] = []
+        attempt = partial(decode_speculative, case.target, drafter, request, pieces=pieces, events=events)
         _refuses(name, RequestError, attempt)
+        expect(events, [], what=f"events before {name} is refused")
     plain = decode_plain(case.target, request).tokens
     for target, padded in ((case.target, PaddedModel(other)), (PaddedModel(case.target), other)):
         report = decode_speculative(target, Drafter(padded), request, pieces=pieces)
         expect(report.tokens, plain, what="tokens of a pair with padded logits")
 
 
+def _dead_end(pieces: Pieces) -> None:
+    """A grammar that leaves no id and is not complete is an error, in plain rounds and behind proposals."""
+    sequel = {(x, x + 1): x + 1 for x in range(3)}
+    grammar = DfaConstraint(
+        VOCABULARY, {(state + 1, token): after for (state, token), after in sequel.items()}, start=1
+    )
+    prompt = (PROMPT[0], 0)
+    for k in (0, 3):
+        request = _greedy(prompt=prompt, constraint=grammar, max_proposals=k)
+        what = f"a grammar without an edge, K = {k},"
+        _refuses(what, ConstraintError, lambda r=request: _decode(pieces, Drafter(_right()), r))  # type: ignore[misc]
+
+
+def _one_forward_a_round(pieces: Pieces) -> None:
+    """The target's cache takes every input once: the prompt's, and k + 1 a round, whatever is rejected."""
+    target = CountingTarget(_counting_target().rows)
+    report = _decode(pieces, Drafter(_right().wrong_from(1)), _greedy(), target=target)
+    due = len(PROMPT) - 1 + sum(len(done.proposals) + 1 for done in report.rounds)
+    expect(sum(cache.appended for cache in target.caches), due, what="inputs that the target's cache took")
+
+
 def _branch(pieces: Pieces) -> None:
     """Promotion needs the whole block and the guess; nothing else."""
     request = _greedy(max_proposals=2, max_tokens=12)
+    plain = decode_plain(_counting_target(), request).tokens
     # Proposals at 0 and 1, the guess at 2, the branch's tokens at 3 and 4.
     for name, wrong, outcome in (
         ("all right", None, "promoted"),
@@ -225,7 +290,7 @@ def _branch(pieces: Pieces) -> None:
         script = _right() if wrong is None else _right().with_entry(wrong, (PROMPT[-1] + 2 + wrong) % VOCABULARY)
         report = _decode(pieces, Drafter(script), request)
         expect(report.rounds[0].branch.value, outcome, what=f"branch of the first round with {name}")
-        expect(report.tokens, _decode(Pieces(), Drafter(_right()), request).tokens, what=f"tokens with {name}")
+        expect(report.tokens, plain, what=f"tokens with {name}")
 
 
 def _several_seeds(pieces: Pieces, seeds: Sequence[int]) -> None:
@@ -254,6 +319,8 @@ def judge(pieces: Pieces, seeds: Sequence[int]) -> Verdict:
             ("stop sequences", partial(_stop_sequences, pieces)),
             ("illegal proposals", partial(_illegal_proposals, pieces)),
             ("pairs", partial(_pairs, pieces)),
+            ("dead ends", partial(_dead_end, pieces)),
+            ("one forward a round", partial(_one_forward_a_round, pieces)),
             ("branches", partial(_branch, pieces)),
             ("seeds", partial(_several_seeds, pieces, seeds)),
         ]

@@ -1,4 +1,4 @@
-"""A random source that reads from a script: the coins and tokens that an experiment wants, at the addresses it names."""
+"""A random source that reads from a script: coins and tokens as an experiment wants them, by address."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from eredu_reference import (
     decode_plain,
     decode_speculative,
 )
+from eredu_reference.adaptive import Adaptive
 from eredu_reference.caches import Cache, CacheRow, Hidden
 from eredu_reference.decoding import Decoding
 from eredu_reference.frontier import Frontier
@@ -71,6 +72,8 @@ def _check_frontier(case: Case, state: Decoding, frontier: Frontier, known: tupl
         expect(frontier.cache.content(), expected, what=f"drafter cache behind {cached} inputs")
         return
     trusted = min(frontier.trusted, cached)
+    if state.work is None and state.promoted is None:
+        expect(cached, trusted, what="rows of the drafter's cache, all of them made from the target's hidden state")
     expected = fresh_cache(case.drafter.model, known[:trusted], state.hiddens).content()
     expect(frontier.cache.content()[:trusted], expected, what=f"drafter cache, its {trusted} rows from the target")
     tokens = tuple(row.token for row in frontier.cache.content())  # type: ignore[attr-defined]
@@ -111,35 +114,61 @@ def _check_perfect(case: Case, report: Report) -> None:
         return
     for done in report.rounds:
         if done.accepted != len(done.proposals):
-            raise Broken(f"a drafter that is the target was rejected: {done.accepted} of {len(done.proposals)} accepted")
+            raise Broken(
+                f"a drafter that is the target was rejected: {done.accepted} of {len(done.proposals)} accepted"
+            )
 
 
 POINTS = ("draft", "submit", "branch", "wait", "resolve", "resolve-branch", "commit", "publish")
 """Events at which a round is interrupted. A cancellation acts at all but `commit`; a failure at all but `publish`."""
 
 
-def interrupt(case: Case, pieces: Pieces, point: str, error: type[Exception]) -> Decoding | None:
-    """State of a request whose second round was interrupted at a point; None where that round has no such point."""
+def interrupt(case: Case, pieces: Pieces, point: str, error: type[Exception]) -> tuple[Decoding, Adaptive] | None:
+    """Interrupt the second round of a request at a point.
+
+    Returns:
+        Its state, and its adaptive switch right before; None where that round has no such point.
+    """
     seen: list[Decoding] = []
     rounds, fired = [0], [False]
+    switches: list[Adaptive] = []
 
     def observe(kind: str, state: Decoding) -> None:
         seen.append(state)
         rounds[0] += kind == "plan"
+        switches.append(state.adaptive)
         if kind == point and rounds[0] == 2:
             fired[0] = True
             raise error(f"at {point} of round 2")
 
     with suppress(Injected):
-        decode_speculative(case.target, case.drafter, case.request, schedule=EVER, pieces=pieces, observe=observe)
-    return seen[-1] if fired[0] else None
+        decode_speculative(case.target, case.drafter, case.request, pieces=pieces, observe=observe)
+    return (seen[-1], switches[-1]) if fired[0] else None
+
+
+def _cancelled_at_the_end(case: Case, pieces: Pieces) -> None:
+    """A cancellation from the callback that shows the last tokens: the output had ended, and stays as it ended."""
+    states: list[Decoding] = []
+
+    def observe(kind: str, state: Decoding) -> None:
+        states.append(state)
+        if kind == "publish" and state.finish is not None:
+            raise Cancelled("behind the last token")
+
+    plain = decode_plain(case.target, case.request)
+    report = decode_speculative(case.target, case.drafter, case.request, pieces=pieces, observe=observe)
+    expect(
+        (report.tokens, report.finish), (plain.tokens, plain.finish), what="output cancelled at its last publication"
+    )
+    _check_target(case, states[-1])
 
 
 def _interrupted(case: Case, pieces: Pieces, point: str, error: type[Exception]) -> None:
     """After an interruption caches, books and output are those of the rounds before it."""
-    state = interrupt(case, pieces, point, error)
-    if state is None:
+    interrupted = interrupt(case, pieces, point, error)
+    if interrupted is None:
         return
+    state, switch = interrupted
     where, rounds = f"after {error.__name__} at {point} of round 2", 2 if point == "publish" else 1
     plain = decode_plain(case.target, case.request)
     expect(state.published, state.output, what=f"published tokens, against committed ones, {where}")
@@ -150,20 +179,22 @@ def _interrupted(case: Case, pieces: Pieces, point: str, error: type[Exception])
     expect(state.books.drafted, sum(len(done.proposals) for done in state.reports), what=f"drafted tokens {where}")
     if error is Cancelled and rounds == 1:
         expect(state.finish, FinishReason.CANCELLED, what=f"finish {where}")
+    expect(state.adaptive, switch, what=f"adaptive switch {where}")
     _check_target(case, state)
     if state.frontier is not None:
         _check_frontier(case, state, state.frontier, state.committed)
 
 
 def _warm_equals_cold(case: Case, pieces: Pieces) -> None:
-    """A, then B behind A, then A again, from one store: outputs and caches are those of cold starts."""
+    """Another request, A, B behind A, and A again, from one store: outputs and caches are those of cold starts."""
     store = PrefixStore()
     first = case.with_request(acceptance=AcceptanceRule.COUPLED, max_tokens=4, eos_ids=frozenset(), constraint=None)
     plain = decode_plain(first.target, first.request)
     behind = first.with_request(prompt=(*first.request.prompt, *plain.tokens, 0), max_tokens=6)
     # One token shorter than what the store holds: only a part of the entry would serve, which not every cache can give.
-    shorter = first.with_request(prompt=behind.request.prompt[:-3] + (1, 2), max_tokens=6)
-    for number, item in enumerate((first, behind, first, shorter, behind)):
+    shorter = first.with_request(prompt=(*behind.request.prompt[:-3], 1, 2), max_tokens=6)
+    other = first.with_request(prompt=(3, 3, 1, 0, 4, 1))
+    for number, item in enumerate((other, first, behind, first, shorter, behind)):
         cold = decode_plain(item.target, item.request).tokens
         report = decode_speculative(
             item.target,
@@ -190,9 +221,17 @@ def _experiments(pieces: Pieces, seed: int) -> list[tuple[str, Callable[[], None
         coupled = case.with_request(acceptance=AcceptanceRule.COUPLED)
         point = POINTS[(number + seed) % len(POINTS)]
         if point != "commit":
-            found.append((f"{case.name}, cancel, seed {seed}", partial(_interrupted, coupled, pieces, point, Cancelled)))
+            found.append(
+                (f"{case.name}, cancel, seed {seed}", partial(_interrupted, coupled, pieces, point, Cancelled))
+            )
+        if number % 4 == seed % 4:
+            found.append(
+                (f"{case.name}, cancel at the end, seed {seed}", partial(_cancelled_at_the_end, coupled, pieces))
+            )
         if point != "publish":
-            found.append((f"{case.name}, failure, seed {seed}", partial(_interrupted, coupled, pieces, point, Injected)))
+            found.append(
+                (f"{case.name}, failure, seed {seed}", partial(_interrupted, coupled, pieces, point, Injected))
+            )
         if case.name in {"table", "recurrent", "window", "pooled", "hidden", "position-echo", "length-echo"}:
             found.append((f"{case.name}, reuse, seed {seed}", partial(_warm_equals_cold, case, pieces)))
     return found

@@ -16,7 +16,19 @@ from eredu_conformance.oracles.verdict import Broken, Verdict, expect, judge_cas
 from eredu_reference import AcceptanceRule, Pieces, Schedule, decode_speculative
 from eredu_reference.decoding import Event
 
-ROUND = ("plan", "draft", "submit", "branch-plan", "branch", "wait", "resolve", "resolve-branch", "commit", "install", "publish")
+ROUND = (
+    "plan",
+    "draft",
+    "submit",
+    "branch-plan",
+    "branch",
+    "wait",
+    "resolve",
+    "resolve-branch",
+    "commit",
+    "install",
+    "publish",
+)
 """Events of a round in order; those of the branch may be missing."""
 BRANCH = {"branch-plan", "branch", "resolve-branch"}
 
@@ -220,16 +232,23 @@ def _run(case: Case, pieces: Pieces, schedule: Schedule) -> None:
     check_trace(case, schedule, report.events)
 
 
+SCHEDULES = (
+    Schedule(adaptive_window=None),
+    Schedule(adaptive_window=3, prefill_chunk=2),
+    Schedule(lookahead=False),
+    Schedule(adaptive_window=2),
+)
+
+
 def _experiments(pieces: Pieces, seed: int) -> list[tuple[str, Callable[[], None]]]:
     rules = [AcceptanceRule.REJECTION, AcceptanceRule.BLOCK, AcceptanceRule.COUPLED]
-    schedules = [Schedule(adaptive_window=None), Schedule(adaptive_window=2, prefill_chunk=2), Schedule(lookahead=False)]
     found: list[tuple[str, Callable[[], None]]] = []
     for number, case in enumerate(cases(seed)):
         stochastic = case.with_request(acceptance=rules[(number + seed) % 3])
         longer = case.greedy().with_request(max_tokens=case.request.max_tokens + 10)
         found += [
-            (f"{case.name}, sampled, seed {seed}", partial(_run, stochastic, pieces, schedules[number % 3])),
-            (f"{case.name}, greedy, seed {seed}", partial(_run, longer, pieces, schedules[seed % 2])),
+            (f"{case.name}, sampled, seed {seed}", partial(_run, stochastic, pieces, SCHEDULES[number % 4])),
+            (f"{case.name}, greedy, seed {seed}", partial(_run, longer, pieces, SCHEDULES[(number // 2 + seed) % 4])),
         ]
     return found
 

@@ -1,0 +1,137 @@
+"""Faults of the draft distribution: the q of the ratio is not the law that the proposal was drawn from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eredu_conformance.faults.fault import Fault
+from eredu_reference import RandomSource, Request
+from eredu_reference.frontier import Block
+from eredu_reference.rows import Row, one_hot, softmax
+from eredu_reference.sources import Address, Uniform
+
+
+def _other_temperature(row: Row, logits: Row, token: int, request: Request) -> Row:  # noqa: ARG001
+    warmer: Row = row ** (1 / 1.5)
+    result: Row = warmer / warmer.sum()
+    return result
+
+
+def _raw_logits(row: Row, logits: Row, token: int, request: Request) -> Row:  # noqa: ARG001
+    return softmax(logits)
+
+
+def _point_mass(row: Row, logits: Row, token: int, request: Request) -> Row:  # noqa: ARG001
+    return one_hot(token, len(row))
+
+
+def _float32(row: Row, logits: Row, token: int, request: Request) -> Row:  # noqa: ARG001
+    return row.astype(np.float32).astype(np.float64)
+
+
+def _argmax(source: RandomSource, address: Address, row: Row) -> int:  # noqa: ARG001
+    return int(row.argmax())
+
+
+def _best_two(source: RandomSource, address: Address, row: Row) -> int:
+    second = np.sort(row)[-2]
+    kept = np.where(row >= second, row, 0.0)
+    return source.categorical(address, kept / kept.sum())
+
+
+def bfloat16(row: Row) -> Row:
+    """Round to the 8 significant bits of bfloat16 and normalise."""
+    words = row.astype(np.float32).view(np.uint32) + np.uint32(0x8000)
+    rounded = (words & np.uint32(0xFFFF0000)).view(np.float32).astype(np.float64)
+    result: Row = rounded / rounded.sum()
+    return result
+
+
+def _draw_in_bfloat16(source: RandomSource, address: Address, row: Row) -> int:
+    return source.categorical(address, bfloat16(row))
+
+
+def _rows_one_early(branch: Block, reused: int) -> Block:
+    return Block(branch.tokens[1 : 1 + reused], branch.rows[:reused], branch.frontier, branch.grammar)
+
+
+def _ratio_without_q(coin: Uniform, target: float, draft: float) -> bool:  # noqa: ARG001
+    return coin.below(target)
+
+
+FAULTS = (
+    Fault(
+        name="q-of-another-temperature",
+        rule="draft.recorded-distribution",
+        source="huggingface/transformers 32867",
+        killer="law",
+        story="The drafter samples at the request's temperature, the ratio takes its probabilities at another one.",
+        replace={"recorded_row": _other_temperature},
+    ),
+    Fault(
+        name="q-of-raw-logits",
+        rule="draft.recorded-distribution",
+        source="huggingface/transformers 47932, vllm-project/vllm 40149",
+        killer="law",
+        story="Top-k, bias and temperature shape the draw, while the softmax of the raw logits enters the ratio.",
+        replace={"recorded_row": _raw_logits},
+    ),
+    Fault(
+        name="greedy-draft-called-sampled",
+        rule="draft.recorded-distribution",
+        source="vllm-project/vllm 10198",
+        killer="law",
+        story="Drafts are the argmax, because that is fast; the ratio divides by the probability they were not"
+        " drawn with.",
+        replace={"draw_proposal": _argmax},
+    ),
+    Fault(
+        name="q-missing-from-the-ratio",
+        rule="draft.recorded-distribution",
+        source="z-lab/dflash 74",
+        killer="law",
+        story="No draft probabilities reach the coin, which takes q = 1; the residual is made with the right ones.",
+        replace={"accepts": _ratio_without_q},
+    ),
+    Fault(
+        name="q-is-a-point-mass",
+        rule="draft.recorded-distribution",
+        source="constructed",
+        killer="address",
+        story="A sampled draft is recorded as if it had been certain. Ratio and residual agree, so the law is"
+        " right, and acceptance falls from the overlap of p and q to the chance that two draws meet.",
+        replace={"recorded_row": _point_mass},
+    ),
+    Fault(
+        name="draft-truncated-q-full",
+        rule="draft.one-distribution",
+        source="constructed",
+        killer="law",
+        story="A truncation of the drafter's own is applied when drawing and forgotten when recording.",
+        replace={"draw_proposal": _best_two},
+    ),
+    Fault(
+        name="draft-drawn-in-bfloat16",
+        rule="draft.recorded-distribution",
+        source="DeepSpec 31",
+        killer="address",
+        story="The draw sees q in bfloat16, the ratio in float32. No affordable sample shows the difference of 10^-3.",
+        replace={"draw_proposal": _draw_in_bfloat16},
+    ),
+    Fault(
+        name="q-recorded-in-float32",
+        rule="draft.recorded-distribution",
+        source="constructed",
+        killer="address",
+        story="The recorded row passes through a narrower type than the one that was drawn from.",
+        replace={"recorded_row": _float32},
+    ),
+    Fault(
+        name="promoted-q-of-its-neighbour",
+        rule="promotion.consume-one-reuse-the-rest",
+        source="constructed",
+        killer="address",
+        story="A promoted branch drops its first token but not its first distribution: every q is one row early.",
+        replace={"promoted_block": _rows_one_early},
+    ),
+)

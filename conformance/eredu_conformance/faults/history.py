@@ -1,0 +1,195 @@
+"""Faults of what a row sees: penalties, filters and the grammar at each place of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from eredu_conformance.faults.fault import Fault
+from eredu_reference import Constraint, Request
+from eredu_reference.constraint import Mask, State, mask_of, state_after
+from eredu_reference.errors import ConstraintError
+from eredu_reference.pieces import process
+from eredu_reference.rows import Row, one_hot, softmax
+
+Tokens = tuple[int, ...]
+
+
+def _committed_only(committed: Tokens, proposals: Tokens, index: int) -> Tokens:  # noqa: ARG001
+    return committed
+
+
+def _whole_block(committed: Tokens, proposals: Tokens, index: int) -> Tokens:  # noqa: ARG001
+    return committed + proposals
+
+
+def _all_but_the_latest(committed: Tokens, proposals: Tokens, index: int) -> Tokens:
+    return committed + proposals[: max(index - 1, 0)]
+
+
+def _only_the_latest(committed: Tokens, proposals: Tokens, index: int) -> Tokens:
+    return committed + proposals[max(index - 1, 0) : index]
+
+
+def _rejected_stay() -> Mapping[str, object]:
+    seen: list[tuple[Tokens, Tokens]] = []
+
+    def history(committed: Tokens, proposals: Tokens, index: int) -> Tokens:
+        if not seen or seen[-1][0] != committed:
+            seen.append((committed, proposals))
+        earlier = [tokens for before, tokens in seen[:-1] if committed[: len(before)] == before]
+        left = tuple(token for tokens in earlier[-1:] for token in tokens)
+        return committed + left + proposals[:index]
+
+    return {"history_for_row": history}
+
+
+def _raw(request: Request, logits: Row, history: Tokens, mask: Mask | None) -> Row:  # noqa: ARG001
+    if request.sampling.temperature == 0:
+        return one_hot(int(logits.argmax()), len(logits))
+    return softmax(logits)
+
+
+def _frozen_mask(constraint: Constraint | None, state: State, proposals: Tokens, index: int) -> Mask | None:  # noqa: ARG001
+    return mask_of(constraint, state)
+
+
+def _late_mask(constraint: Constraint | None, state: State, proposals: Tokens, index: int) -> Mask | None:
+    return mask_of(constraint, state_after(constraint, state, proposals[: max(index - 1, 0)]))
+
+
+def _advanced_by_proposals(constraint: Constraint | None, state: State, proposals: Tokens, emitted: Tokens) -> State:
+    return state_after(constraint, state, proposals + emitted[-1:])
+
+
+def _without_the_last(constraint: Constraint | None, state: State, proposals: Tokens, emitted: Tokens) -> State:  # noqa: ARG001
+    return state_after(constraint, state, emitted[:-1])
+
+
+def _skips_illegal(constraint: Constraint | None, state: State, proposals: Tokens, emitted: Tokens) -> State:
+    """A matcher that skips what it cannot take, and goes on behind it as if it had."""
+    if constraint is None:
+        return None
+    legal = state
+    for token in proposals:
+        if not constraint.complete(legal) and constraint.mask(legal)[token]:
+            legal = constraint.advance(legal, token)
+    return legal if len(emitted) <= len(proposals) else state_after(constraint, state, emitted)
+
+
+def _never_complete(constraint: Constraint | None, state: State) -> bool:  # noqa: ARG001
+    return False
+
+
+def _mask_that_gives_way(request: Request, logits: Row, history: Tokens, mask: Mask | None) -> Row:
+    try:
+        return process(request, logits, history, mask)
+    except ConstraintError:
+        return process(request, logits, history, None)
+
+
+FAULTS = (
+    Fault(
+        name="mask-gives-way",
+        rule="constraints.no-legal-token",
+        source="constructed",
+        killer="scripted",
+        story="Where the grammar leaves no id, the row is used without its mask.",
+        replace={"target_row": _mask_that_gives_way, "draft_row": _mask_that_gives_way},
+    ),
+    Fault(
+        name="history-lacks-the-proposals",
+        rule="verify.rows-see-prefix",
+        source="sgl-project/sglang 33643",
+        killer="path",
+        story="All rows of a block are penalised by the history before the block.",
+        replace={"history_for_row": _committed_only},
+    ),
+    Fault(
+        name="history-holds-the-whole-block",
+        rule="verify.rows-see-prefix",
+        source="vllm-project/vllm 26467",
+        killer="path",
+        story="Every row is penalised for proposals that come behind it, the rejected ones included.",
+        replace={"history_for_row": _whole_block},
+    ),
+    Fault(
+        name="history-one-proposal-behind",
+        rule="verify.rows-see-prefix",
+        source="sgl-project/sglang 28200",
+        killer="path",
+        story="A row does not see the proposal right before it.",
+        replace={"history_for_row": _all_but_the_latest},
+    ),
+    Fault(
+        name="history-counts-only-the-latest",
+        rule="verify.rows-see-prefix",
+        source="vllm-project/vllm 26467",
+        killer="path",
+        story="Of the proposals before a row only the last is counted.",
+        replace={"history_for_row": _only_the_latest},
+    ),
+    Fault(
+        name="history-holds-rejected-proposals",
+        rule="commit.block-dropped",
+        source="vllm-project/vllm 26467",
+        killer="path",
+        story="Counts were raised when drafting and are not lowered again for what was rejected.",
+        replace=_rejected_stay,
+    ),
+    Fault(
+        name="verified-rows-unprocessed",
+        rule="verify.processed-order",
+        source="vllm-project/vllm 42744",
+        killer="path",
+        story="The sampler runs on the drafter's rows only; a banned id comes back through the target's.",
+        replace={"target_row": _raw},
+    ),
+    Fault(
+        name="grammar-frozen-at-the-block-start",
+        rule="constraints.mask-on-every-row",
+        source="vllm-project/vllm 34241",
+        killer="path",
+        story="One mask serves the whole block, so a grammar that begins inside it is missed.",
+        replace={"mask_for_row": _frozen_mask},
+    ),
+    Fault(
+        name="grammar-one-token-behind",
+        rule="constraints.state-from-history",
+        source="constructed",
+        killer="path",
+        story="The mask of a row does not know the proposal right before it.",
+        replace={"mask_for_row": _late_mask},
+    ),
+    Fault(
+        name="grammar-not-rolled-back",
+        rule="constraints.state-from-history",
+        source="vllm-project/vllm 53777",
+        killer="state",
+        story="The matcher is advanced by the proposals and not taken back behind a rejection.",
+        replace={"install_grammar": _advanced_by_proposals},
+    ),
+    Fault(
+        name="grammar-advanced-by-an-illegal-proposal",
+        rule="constraints.state-from-history",
+        source="vllm-project/vllm 53777",
+        killer="scripted",
+        story="A matcher fed with proposals skips what it cannot take and stays where the rest leads.",
+        replace={"install_grammar": _skips_illegal},
+    ),
+    Fault(
+        name="grammar-lacks-the-bonus",
+        rule="constraints.state-from-history",
+        source="constructed",
+        killer="state",
+        story="Accepted proposals advance the matcher, the token of the target does not.",
+        replace={"install_grammar": _without_the_last},
+    ),
+    Fault(
+        name="drafting-crosses-the-grammar-end",
+        rule="constraints.drafting-stops-at-completion",
+        source="constructed",
+        killer="trace",
+        story="The drafter goes on behind a proposal that completes the grammar, where no mask tells it what to say.",
+        replace={"drafting_ends": _never_complete},
+    ),
+)

@@ -1,0 +1,328 @@
+"""Faults of lookahead branches, their accounting, and the rule that turns them off. The law alone sees few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from eredu_conformance.faults.fault import Fault
+from eredu_reference import Constraint, Drafter, Schedule
+from eredu_reference.adaptive import Adaptive, observe_branch
+from eredu_reference.clipping import Limits, plan_branch
+from eredu_reference.constraint import State, is_complete
+from eredu_reference.frontier import Block, Frontier
+from eredu_reference.models import Output
+from eredu_reference.pieces import promoted_block
+from eredu_reference.statistics import BranchOutcome, RoundReport, Statistics, count_round
+from eredu_reference.verification import Verification, await_rows
+
+
+def _partial_acceptance(guess: int, token: int, *, accepted: int, count: int, terminal: bool) -> bool:  # noqa: ARG001
+    return not terminal and guess == token
+
+
+def _wrong_bonus(guess: int, token: int, *, accepted: int, count: int, terminal: bool) -> bool:  # noqa: ARG001
+    return accepted == count and not terminal
+
+
+def _behind_the_end(guess: int, token: int, *, accepted: int, count: int, terminal: bool) -> bool:  # noqa: ARG001
+    return accepted == count and guess == token
+
+
+def _never(guess: int, token: int, *, accepted: int, count: int, terminal: bool) -> bool:  # noqa: ARG001
+    return False
+
+
+def _unclipped(branch_length: int, next_count: int) -> int:  # noqa: ARG001
+    return branch_length - 1
+
+
+def _one_less(branch_length: int, next_count: int) -> int:
+    return max(0, min(branch_length - 2, next_count))
+
+
+def _with_the_guess(branch: Block, reused: int) -> Block:
+    return Block(branch.tokens[:reused], branch.rows[:reused], branch.frontier, branch.grammar)
+
+
+def _always_full(limits: Limits, count: int, branch_length: int) -> int:
+    return branch_length if count and limits.remaining > count + 1 else 0
+
+
+def _even_the_guess(limits: Limits, count: int, branch_length: int) -> int:
+    planned = plan_branch(limits, count, branch_length)
+    return planned if planned else int(count > 0 and limits.remaining - count - 1 >= 1)
+
+
+def _dropped_uncounted(books: Statistics, report: RoundReport) -> Statistics:
+    if report.branch is BranchOutcome.DROPPED:
+        report = replace(report, branch=BranchOutcome.NONE, branch_tokens=())
+    return count_round(books, report)
+
+
+def _partial_is_mismatch(books: Statistics, report: RoundReport) -> Statistics:
+    return count_round(books, replace(report, compared=report.branch is not BranchOutcome.NONE))
+
+
+def _behind_is_rejected(books: Statistics, report: RoundReport) -> Statistics:
+    after = count_round(books, report)
+    behind = after.unexamined - books.unexamined
+    return replace(after, rejected=after.rejected + behind, unexamined=books.unexamined)
+
+
+def _accepted_past_the_end(books: Statistics, report: RoundReport) -> Statistics:
+    after = count_round(books, report)
+    more = books.accepted + report.accepted - after.accepted
+    return replace(after, accepted=after.accepted + more, unexamined=after.unexamined - more)
+
+
+def _bonus_is_accepted(books: Statistics, report: RoundReport) -> Statistics:
+    after = count_round(books, report)
+    supplied = after.target_tokens - books.target_tokens
+    return replace(after, accepted=after.accepted + supplied, target_tokens=books.target_tokens)
+
+
+def _never_gives_up(adaptive: Adaptive, planned: int, *, promoted: bool, reused: int) -> Adaptive:  # noqa: ARG001
+    return adaptive
+
+
+def _sliding(adaptive: Adaptive, planned: int, *, promoted: bool, reused: int) -> Adaptive:
+    after = observe_branch(replace(adaptive, window=10**6), planned, promoted=promoted, reused=reused)
+    late = adaptive.window is not None and after.resolved >= adaptive.window
+    pays = not late or (after.reused > 0 and after.wasted <= after.reused)
+    return replace(after, window=adaptive.window, enabled=adaptive.enabled and pays)
+
+
+def _drafted_is_wasted(adaptive: Adaptive, planned: int, *, promoted: bool, reused: int) -> Adaptive:
+    return observe_branch(adaptive, planned + int(promoted), promoted=promoted, reused=reused)
+
+
+def _inexact_too(drafter: Drafter, schedule: Schedule, switch: Adaptive, rounds: int) -> bool:  # noqa: ARG001
+    return schedule.lookahead and switch.enabled
+
+
+def _switch_ignored(drafter: Drafter, schedule: Schedule, switch: Adaptive, rounds: int) -> bool:  # noqa: ARG001
+    return drafter.exact_promotion and switch.enabled
+
+
+def _comes_back(drafter: Drafter, schedule: Schedule, switch: Adaptive, rounds: int) -> bool:
+    return drafter.exact_promotion and schedule.lookahead and (switch.enabled or rounds % 3 == 0)
+
+
+def _one_token_only() -> Mapping[str, object]:
+    ahead, asked = [False], [0]
+
+    def copied(frontier: Frontier) -> Frontier:
+        ahead[0], asked[0] = True, 0
+        return frontier.copy()
+
+    def waited(verification: Verification) -> tuple[Output, ...]:
+        ahead[0] = False
+        return await_rows(verification)
+
+    def ends(constraint: Constraint | None, state: State) -> bool:
+        asked[0] += 1
+        return is_complete(constraint, state) or (ahead[0] and asked[0] > 2)
+
+    return {"clone": copied, "await_rows": waited, "drafting_ends": ends}
+
+
+def _not_topped_up() -> Mapping[str, object]:
+    carried: list[int] = []
+
+    def start(branch: Block, reused: int) -> Block:
+        carried[:] = [reused]
+        return promoted_block(branch, reused)
+
+    def settled(switch: Adaptive, planned: int, *, promoted: bool, reused: int) -> Adaptive:
+        if not promoted:
+            carried.clear()
+        return observe_branch(switch, planned, promoted=promoted, reused=reused)
+
+    def ends(constraint: Constraint | None, state: State) -> bool:
+        return is_complete(constraint, state) or bool(carried and carried.pop())
+
+    return {"promoted_block": start, "observe_branch": settled, "drafting_ends": ends}
+
+
+FAULTS = (
+    Fault(
+        name="inexact-drafter-branches",
+        rule="lookahead.exact-promotion-only",
+        source="constructed",
+        killer="trace",
+        story="A drafter that does not promise exact promotion is allowed to draft ahead.",
+        replace={"may_branch": _inexact_too},
+    ),
+    Fault(
+        name="lookahead-switch-ignored",
+        rule="capability.exact-promotion-declared",
+        source="constructed",
+        killer="trace",
+        story="The reference setting of a benchmark, lookahead off, drafts ahead all the same.",
+        replace={"may_branch": _switch_ignored},
+    ),
+    Fault(
+        name="lookahead-comes-back",
+        rule="adaptive.sticky",
+        source="constructed",
+        killer="trace",
+        story="Lookahead that was turned off for good is tried again after a while.",
+        replace={"may_branch": _comes_back},
+    ),
+    Fault(
+        name="branch-cut-short",
+        rule="lookahead.drafted-whole",
+        source="constructed",
+        killer="trace",
+        story="A branch is stopped when the verification seems to be ready; its length, and all that counts it, then"
+        " follows the clock.",
+        replace=_one_token_only,
+    ),
+    Fault(
+        name="promoted-block-not-topped-up",
+        rule="promotion.top-up",
+        source="constructed",
+        killer="trace",
+        story="A promoted branch is verified as it is, though the round has room for more.",
+        replace=_not_topped_up,
+    ),
+    Fault(
+        name="promoted-after-partial-acceptance",
+        rule="promotion.full-acceptance-and-equal-bonus",
+        source="constructed",
+        killer="trace",
+        story="The replacement happens to be the guess, and a branch behind rejected proposals lives on.",
+        replace={"promotes": _partial_acceptance},
+    ),
+    Fault(
+        name="promoted-on-a-wrong-bonus",
+        rule="promotion.full-acceptance-and-equal-bonus",
+        source="constructed",
+        killer="trace",
+        story="A branch lives although the bonus is another token. With the recorded q the law does not change at all;"
+        " the drafter's frontier and the books do.",
+        replace={"promotes": _wrong_bonus},
+    ),
+    Fault(
+        name="promoted-behind-the-end",
+        rule="lookahead.drop-whole",
+        source="constructed",
+        killer="trace",
+        story="A terminal bonus leaves its branch alive and counted as a success.",
+        replace={"promotes": _behind_the_end},
+    ),
+    Fault(
+        name="never-promoted",
+        rule="promotion.full-acceptance-and-equal-bonus",
+        source="constructed",
+        killer="trace",
+        story="Every branch is drafted and dropped: the right text at a higher price.",
+        replace={"promotes": _never},
+    ),
+    Fault(
+        name="promoted-block-not-clipped",
+        rule="promotion.consume-one-reuse-the-rest",
+        source="constructed",
+        killer="scripted",
+        story="A branch is planned and promoted at full length, and brings more proposals than the next round has room"
+        " for: past the budget, or past a context.",
+        replace={"plan_branch": _always_full, "reused_tokens": _unclipped},
+    ),
+    Fault(
+        name="last-branch-token-thrown-away",
+        rule="promotion.full-block-skips-drafting",
+        source="constructed",
+        killer="trace",
+        story="One good token of every promoted branch is dropped, so a block that was full is drafted again.",
+        replace={"reused_tokens": _one_less},
+    ),
+    Fault(
+        name="guess-reused-as-a-proposal",
+        rule="promotion.consume-one-reuse-the-rest",
+        source="constructed",
+        killer="trace",
+        story="The guess equals the bonus and is then proposed again behind it.",
+        replace={"promoted_block": _with_the_guess},
+    ),
+    Fault(
+        name="branch-plan-ignores-the-next-clip",
+        rule="lookahead.planned-length",
+        source="constructed",
+        killer="trace",
+        story="Branches are drafted at full length where the budget or a context leaves room for less.",
+        replace={"plan_branch": _always_full},
+    ),
+    Fault(
+        name="branch-of-a-guess-only",
+        rule="lookahead.planned-length",
+        source="constructed",
+        killer="trace",
+        story="A branch that can give the next block nothing is drafted nevertheless.",
+        replace={"plan_branch": _even_the_guess},
+    ),
+    Fault(
+        name="dropped-branch-uncounted",
+        rule="statistics.lookahead-balance",
+        source="constructed",
+        killer="trace",
+        story="Only promoted branches are counted, so lookahead always seems to pay.",
+        replace={"count_round": _dropped_uncounted},
+    ),
+    Fault(
+        name="partial-acceptance-counts-as-mismatch",
+        rule="statistics.bonus-comparison",
+        source="constructed",
+        killer="trace",
+        story="A guess that never met a bonus is counted as wrong.",
+        replace={"count_round": _partial_is_mismatch},
+    ),
+    Fault(
+        name="unexamined-counts-as-rejected",
+        rule="statistics.proposals-balance",
+        source="constructed",
+        killer="trace",
+        story="Proposals behind a rejection are called rejected, and the acceptance rate per proposal looks worse.",
+        replace={"count_round": _behind_is_rejected},
+    ),
+    Fault(
+        name="accepted-behind-the-end-counted",
+        rule="statistics.committed-rounds-only",
+        source="constructed",
+        killer="trace",
+        story="Accepted proposals behind the end of the output count as accepted although nobody sees them.",
+        replace={"count_round": _accepted_past_the_end},
+    ),
+    Fault(
+        name="bonus-counts-as-accepted",
+        rule="statistics.emitted-balance",
+        source="constructed",
+        killer="trace",
+        story="The target's own token is credited to the drafter.",
+        replace={"count_round": _bonus_is_accepted},
+    ),
+    Fault(
+        name="lookahead-never-given-up",
+        rule="adaptive.disable-when-unpaid",
+        source="oMLX 2166",
+        killer="trace",
+        story="The adaptive rule is configured and never asked.",
+        replace={"observe_branch": _never_gives_up},
+    ),
+    Fault(
+        name="adaptive-window-never-ends",
+        rule="adaptive.window",
+        source="constructed",
+        killer="trace",
+        story="The counters are not reset at the window's end: a good start pays for everything behind it.",
+        replace={"observe_branch": _sliding},
+    ),
+    Fault(
+        name="consumed-guess-counts-as-wasted",
+        rule="adaptive.planned-not-drawn",
+        source="constructed",
+        killer="trace",
+        story="The token that became the bonus is held against its branch.",
+        replace={"observe_branch": _drafted_is_wasted},
+    ),
+)

@@ -1,0 +1,213 @@
+"""Faults of the addresses: one number decides two things, or a thing is decided by another number than its own."""
+
+from __future__ import annotations
+
+from eredu_conformance.faults.fault import Fault
+from eredu_reference import AcceptanceRule, Request
+from eredu_reference.addresses import coin_address, proposal_address, replacement_address, target_address
+from eredu_reference.sources import Address, Role
+
+
+def _coin_at_draft(rule: AcceptanceRule, start: int, index: int) -> Address:
+    return proposal_address(rule, start, index)
+
+
+def _replacement_at_draft(rule: AcceptanceRule, position: int) -> Address:
+    return proposal_address(rule, position, 0)
+
+
+def _replacement_at_coin(rule: AcceptanceRule, position: int) -> Address:
+    return coin_address(rule, position, 0)
+
+
+def _replacement_at_target(rule: AcceptanceRule, position: int) -> Address:
+    return target_address(rule, position)
+
+
+def _one_coin(rule: AcceptanceRule, start: int, index: int) -> Address:  # noqa: ARG001
+    return coin_address(rule, start, 0)
+
+
+def _coin_within_round(rule: AcceptanceRule, start: int, index: int) -> Address:  # noqa: ARG001
+    return coin_address(rule, 0, index)
+
+
+def _draft_within_round(rule: AcceptanceRule, start: int, index: int) -> Address:  # noqa: ARG001
+    return proposal_address(rule, 0, index)
+
+
+def _draft_by_position(rule: AcceptanceRule, start: int, index: int) -> Address:
+    if rule is AcceptanceRule.BLOCK:
+        return Address(Role.DRAFT, start + index)
+    return proposal_address(rule, start, index)
+
+
+def _coin_by_position(rule: AcceptanceRule, start: int, index: int) -> Address:  # noqa: ARG001
+    return Address(Role.ACCEPT, start + index)
+
+
+def _bonus_at_draft(rule: AcceptanceRule, position: int) -> Address:
+    return proposal_address(rule, position, 0)
+
+
+def _bonus_one_late(rule: AcceptanceRule, position: int) -> Address:
+    address = target_address(rule, position)
+    return address if rule is AcceptanceRule.COUPLED else Address(address.role, position // 2)
+
+
+def _guess_at_target(rule: AcceptanceRule, start: int, count: int) -> Address:
+    return target_address(rule, start + count)
+
+
+def _own_noise(rule: AcceptanceRule, start: int, index: int) -> Address:
+    if rule is AcceptanceRule.COUPLED:
+        return Address(Role.DRAFT, start + index)
+    return proposal_address(rule, start, index)
+
+
+def _noise_shared_by_two(rule: AcceptanceRule, position: int) -> Address:
+    return target_address(rule, position - position % 2 if rule is AcceptanceRule.COUPLED else position)
+
+
+def _replacement_of_round(rule: AcceptanceRule, position: int) -> Address:  # noqa: ARG001
+    return replacement_address(rule, 0)
+
+
+def _never_greedy(request: Request) -> AcceptanceRule:
+    return request.acceptance
+
+
+FAULTS = (
+    Fault(
+        name="coin-is-draft-noise",
+        rule="randomness.roles-disjoint",
+        source="vllm-project/vllm 54282",
+        killer="law",
+        story="One call fills the noise for the draft and the coin that judges it, so likely drafts meet"
+        " lenient coins.",
+        replace={"coin_address": _coin_at_draft},
+    ),
+    Fault(
+        name="replacement-is-draft-noise",
+        rule="randomness.roles-disjoint",
+        source="vllm-project/vllm 54282",
+        killer="law",
+        story="The noise that chose the rejected proposal chooses its replacement.",
+        replace={"replacement_address": _replacement_at_draft},
+    ),
+    Fault(
+        name="replacement-is-coin",
+        rule="randomness.roles-disjoint",
+        source="constructed",
+        killer="law",
+        story="The coin that rejected is known to be large, and then it draws the replacement.",
+        replace={"replacement_address": _replacement_at_coin},
+    ),
+    Fault(
+        name="replacement-shares-the-target-role",
+        rule="randomness.roles-disjoint",
+        source="constructed",
+        killer="address",
+        story="Replacements and bonuses read one role. No law can show it, as long as each position has only"
+        " one of them.",
+        replace={"replacement_address": _replacement_at_target},
+    ),
+    Fault(
+        name="one-coin-a-block",
+        rule="randomness.by-position",
+        source="vllm-project/vllm 54282",
+        killer="law",
+        story="One uniform is drawn for a block and compared at every position of it.",
+        replace={"coin_address": _one_coin},
+    ),
+    Fault(
+        name="coins-numbered-within-the-round",
+        rule="randomness.by-position",
+        source="constructed",
+        killer="law",
+        story="The address counts from the start of the round, so every round meets the first round's coins again.",
+        replace={"coin_address": _coin_within_round},
+    ),
+    Fault(
+        name="drafts-numbered-within-the-round",
+        rule="randomness.by-position",
+        source="constructed",
+        killer="law",
+        story="Every round draws its proposals with the same noise.",
+        replace={"proposal_address": _draft_within_round},
+    ),
+    Fault(
+        name="replacements-share-one-number",
+        rule="randomness.address-once",
+        source="constructed",
+        killer="law",
+        story="All replacements of a request are drawn with one number: each alone is right, two together are not.",
+        replace={"replacement_address": _replacement_of_round},
+    ),
+    Fault(
+        name="block-proposals-by-position",
+        rule="randomness.by-round",
+        source="constructed",
+        killer="law",
+        story="Block verification looks at proposals behind the length it accepts; addressed by position, the next"
+        " round draws them again with noise whose past is known.",
+        replace={"proposal_address": _draft_by_position},
+    ),
+    Fault(
+        name="block-coins-by-position",
+        rule="randomness.by-round",
+        source="constructed",
+        killer="law",
+        story="A coin behind the accepted length was seen to reject, and the next round reads it as if it were fresh.",
+        replace={"coin_address": _coin_by_position},
+    ),
+    Fault(
+        name="bonus-is-draft-noise",
+        rule="randomness.roles-disjoint",
+        source="constructed",
+        killer="address",
+        story="The bonus is drawn at the address of a proposal. It changes the law only where a branch read it before.",
+        replace={"target_address": _bonus_at_draft},
+    ),
+    Fault(
+        name="bonuses-share-numbers-in-pairs",
+        rule="randomness.address-once",
+        source="constructed",
+        killer="law",
+        story="A position is halved on its way to the address, and neighbouring tokens of the target are correlated.",
+        replace={"target_address": _bonus_one_late},
+    ),
+    Fault(
+        name="guess-reads-the-bonus-noise",
+        rule="randomness.roles-disjoint",
+        source="constructed",
+        killer="address",
+        story="The branch guesses the bonus with the bonus's own number. The law stays, promotions look better"
+        " than they are, and the number is no longer secret when the target uses it.",
+        replace={"guess_address": _guess_at_target},
+    ),
+    Fault(
+        name="coupled-drafter-with-noise-of-its-own",
+        rule="randomness.shared-noise",
+        source="constructed",
+        killer="address",
+        story="Output stays right and acceptance quietly falls to that of independent draws.",
+        replace={"proposal_address": _own_noise},
+    ),
+    Fault(
+        name="coupled-noise-for-two-positions",
+        rule="verify.coupled-shared-vector",
+        source="constructed",
+        killer="path",
+        story="Two neighbouring positions share one noise vector.",
+        replace={"target_address": _noise_shared_by_two},
+    ),
+    Fault(
+        name="greedy-reads-randomness",
+        rule="randomness.greedy-reads-none",
+        source="constructed",
+        killer="address",
+        story="Temperature 0 runs the stochastic rule on one-hot rows: the same tokens, but a stream that has moved.",
+        replace={"choose_rule": _never_greedy},
+    ),
+)

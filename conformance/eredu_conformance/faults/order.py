@@ -1,0 +1,202 @@
+"""Faults of order and of interruptions: what is visible before it is true, and what a given-up round leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from eredu_conformance.faults.fault import Fault
+from eredu_reference import FinishReason
+from eredu_reference.adaptive import Adaptive
+from eredu_reference.clipping import Clip, Limits, clip
+from eredu_reference.models import Output
+from eredu_reference.pieces import Step
+from eredu_reference.statistics import Statistics
+from eredu_reference.verification import Verification
+
+Tokens = tuple[int, ...]
+
+
+def _unwaited(verification: Verification) -> tuple[Output, ...]:
+    return verification.buffer
+
+
+def _inputs_stay(committed: int, inputs: int) -> int:
+    return committed - 1 + inputs
+
+
+def _one_too_short(committed: int, inputs: int) -> int:
+    return committed - 1 - int(inputs > 0)
+
+
+def _proposals_published(output: Tokens, proposals: Tokens) -> Tokens:
+    return output + proposals
+
+
+def _round_counted(books: Statistics, proposals: Tokens) -> Statistics:
+    return replace(books, rounds=books.rounds + 1, drafted=books.drafted + len(proposals))
+
+
+def _steps(*settlement: Step) -> tuple[Step, ...]:
+    return (Step.DRAFT, Step.SUBMIT, Step.BRANCH, Step.WAIT, Step.RESOLVE, *settlement)
+
+
+def _branch_resolved_counts(switch: Adaptive, planned: int) -> Adaptive:
+    return replace(switch, resolved=switch.resolved + 1, wasted=switch.wasted + planned) if planned else switch
+
+
+def _always_cancelled(finish: FinishReason | None) -> FinishReason:  # noqa: ARG001
+    return FinishReason.CANCELLED
+
+
+def _rewinds_to_the_round() -> Mapping[str, object]:
+    begun = [0]
+
+    def depth(limits: Limits) -> Clip:
+        begun[0] = limits.committed
+        return clip(limits)
+
+    def length(committed: int, inputs: int) -> int:
+        return begun[0] - 1 if inputs else committed - 1
+
+    return {"clip": depth, "abandoned_length": length}
+
+
+FAULTS = (
+    Fault(
+        name="commit-comes-last",
+        rule="commit.order",
+        source="constructed",
+        killer="trace",
+        story="State and events are out while the cache still holds rejected rows; whoever reads it then reads them.",
+        replace={"steps": _steps(Step.INSTALL, Step.PUBLISH, Step.COMMIT, Step.END)},
+    ),
+    Fault(
+        name="end-announced-before-the-last-tokens",
+        rule="events.finish-last",
+        source="constructed",
+        killer="trace",
+        story="The end of the output is announced, and then its last tokens arrive at a caller who has left.",
+        replace={"steps": _steps(Step.COMMIT, Step.INSTALL, Step.END, Step.PUBLISH)},
+    ),
+    Fault(
+        name="round-published-twice",
+        rule="events.one-publication-a-commit",
+        source="constructed",
+        killer="path",
+        story="Two parts of an engine both think that publishing is theirs.",
+        replace={"steps": _steps(Step.COMMIT, Step.INSTALL, Step.PUBLISH, Step.PUBLISH, Step.END)},
+    ),
+    Fault(
+        name="second-verification-submitted",
+        rule="verify.one-in-flight",
+        source="constructed",
+        killer="trace",
+        story="A retry submits the block again while it is in flight; only one of the two is ever waited for.",
+        replace={"steps": (Step.DRAFT, Step.SUBMIT, *_steps(Step.COMMIT, Step.INSTALL, Step.PUBLISH, Step.END)[1:])},
+    ),
+    Fault(
+        name="branch-drafted-after-the-wait",
+        rule="lookahead.while-in-flight",
+        source="constructed",
+        killer="trace",
+        story="The branch is drafted when the verification is over already: all its cost, none of its use.",
+        replace={
+            "steps": (
+                Step.DRAFT,
+                Step.SUBMIT,
+                Step.WAIT,
+                Step.BRANCH,
+                *_steps(Step.COMMIT, Step.INSTALL, Step.PUBLISH, Step.END)[4:],
+            )
+        },
+    ),
+    Fault(
+        name="cancelled-branch-counts-as-resolved",
+        rule="adaptive.cancelled-not-counted",
+        source="constructed",
+        killer="state",
+        story="A branch that was given up with its round is held against lookahead.",
+        replace={"cancelled_switch": _branch_resolved_counts},
+    ),
+    Fault(
+        name="finished-request-cancelled",
+        rule="cancellation.after-the-end",
+        source="constructed",
+        killer="state",
+        story="A cancellation that comes with the last tokens turns a finished output into a cancelled one.",
+        replace={"cancelled_finish": _always_cancelled},
+    ),
+    Fault(
+        name="callback-rewinds-its-own-round",
+        rule="cancellation.from-callback",
+        source="vllm-project/vllm 49620",
+        killer="state",
+        story="A cancellation from the callback that shows a round rewinds the cache to before that round.",
+        replace=_rewinds_to_the_round,
+    ),
+    Fault(
+        name="rows-read-before-completion",
+        rule="placement.wait-before-read",
+        source="sgl-project/sglang 22113, llama.cpp 27572",
+        killer="path",
+        story="The consumer's stream does not wait for the producer's, and reads what the buffer held before.",
+        replace={"await_rows": _unwaited},
+    ),
+    Fault(
+        name="published-before-the-commit",
+        rule="cancellation.failure-publishes-nothing",
+        source="constructed",
+        killer="state",
+        story="Tokens are shown while the cache is still being trimmed; a failure then cannot take them back.",
+        replace={"steps": _steps(Step.PUBLISH, Step.COMMIT, Step.INSTALL, Step.END)},
+    ),
+    Fault(
+        name="published-before-the-installation",
+        rule="events.after-commit",
+        source="constructed",
+        killer="trace",
+        story="A callback sees tokens of which the request's state knows nothing yet.",
+        replace={"steps": _steps(Step.COMMIT, Step.PUBLISH, Step.INSTALL, Step.END)},
+    ),
+    Fault(
+        name="installed-before-the-commit",
+        rule="commit.failure-changes-nothing",
+        source="ml-explore/mlx-lm 1740",
+        killer="state",
+        story="The state says that a round is done, and then trimming the cache fails.",
+        replace={"steps": _steps(Step.INSTALL, Step.COMMIT, Step.PUBLISH, Step.END)},
+    ),
+    Fault(
+        name="given-up-round-stays-in-the-cache",
+        rule="cancellation.submitted-waits",
+        source="oMLX 2235",
+        killer="state",
+        story="A request is cancelled with a verification in flight, and its rows stay in the cache that is reused.",
+        replace={"abandoned_length": _inputs_stay},
+    ),
+    Fault(
+        name="given-up-round-takes-a-row-along",
+        rule="cancellation.leaves-no-trace",
+        source="ml-explore/mlx-lm 1528",
+        killer="state",
+        story="The rewind of a cancelled round is off by one and removes a committed row.",
+        replace={"abandoned_length": _one_too_short},
+    ),
+    Fault(
+        name="cancelled-proposals-published",
+        rule="events.dropped-work-silent",
+        source="vllm-project/vllm 49620",
+        killer="state",
+        story="On cancellation the proposals in flight are flushed to the caller.",
+        replace={"cancelled_output": _proposals_published},
+    ),
+    Fault(
+        name="cancelled-round-counted",
+        rule="statistics.committed-rounds-only",
+        source="vllm-project/vllm 49620",
+        killer="state",
+        story="A round that never happened appears in the books.",
+        replace={"cancelled_books": _round_counted},
+    ),
+)
