@@ -178,7 +178,7 @@ def _replaced(block: Block, index: int, row: Row, weight: Fraction, memory: Memo
         yield Judged(index, token, weight * share, known)
 
 
-@obeys("bonus.from-target", "bonus.none-behind-grammar-end", "bonus.plain-token-is-a-bonus")
+@obeys("bonus.from-target", "constraints.drafting-stops-at-completion", "draft.empty-block-is-plain")
 def _bonus(block: Block, weight: Fraction, memory: Memory) -> Iterator[Judged]:
     """The target's token behind a block that was accepted whole."""
     count = len(block.proposals)

@@ -36,7 +36,6 @@ class Control:
     @obeys(
         "adaptive.window",
         "adaptive.disable-when-unpaid",
-        "adaptive.sticky",
         "adaptive.planned-not-drawn",
         "adaptive.no-clock",
         "randomness.control-ignores-redrawable",

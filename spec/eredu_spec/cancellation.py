@@ -15,8 +15,7 @@ from eredu_spec.state import Request, evolve
     "cancellation.nothing-submitted-at-once",
     "cancellation.submitted-waits",
     "cancellation.leaves-no-trace",
-    "cancellation.after-the-end",
-    "events.dropped-work-silent",
+    "events.one-publication-a-commit",
 )
 def cancel(request: Request) -> Iterator[Move]:
     """End a live request that is not between its commit and its publication."""
@@ -35,11 +34,11 @@ def mark(request: Request) -> Iterator[Move]:
         yield "cancellation.from-callback", ONE, evolve(request, cancelling=True)
 
 
-@obeys("cancellation.failure-publishes-nothing", "commit.failure-changes-nothing")
+@obeys("commit.failure-changes-nothing")
 def fail(request: Request) -> Iterator[Move]:
     """End a request whose action raised before the state was installed; its caches are released."""
     if is_live(request.phase) and request.stage < Stage.INSTALLED:
-        yield "cancellation.failure-publishes-nothing", ONE, _dropped(request, (), "failed")
+        yield "commit.failure-changes-nothing", ONE, _dropped(request, (), "failed")
 
 
 def _dropped(request: Request, rows: tuple[int, ...], reason: str) -> Request:

@@ -16,7 +16,7 @@ from eredu_spec.statistics import added, report
 from eredu_spec.terminal import GRAMMAR
 
 
-@obeys("commit.one-number", "rollback.exact-length", "rollback.exact-state", "rollback.no-second-forward")
+@obeys("commit.one-number", "rollback.exact-length", "rollback.exact-state")
 def commit(request: Request) -> Iterator[Move]:
     """Keep as many of the verified inputs as tokens were emitted, and roll the rest back."""
     resolution = _resolution(request)
@@ -31,7 +31,7 @@ def rolled_back(request: Request, kept: int) -> tuple[int, ...]:
     return request.rows[: len(request.rows) - verified + kept]
 
 
-@obeys("commit.order", "commit.terminal-token-committed", "statistics.committed-rounds-only", "commit.block-dropped")
+@obeys("commit.order", "commit.terminal-token-committed", "statistics.committed-rounds-only", "commit.on-copies")
 def install(request: Request) -> Iterator[Move]:
     """Make the copies the request's state: output, books, lookahead switch, and the start of the next block."""
     resolution, settings = _resolution(request), request.settings
@@ -62,12 +62,7 @@ def install(request: Request) -> Iterator[Move]:
     yield "commit.order", ONE, after
 
 
-@obeys(
-    "events.after-commit",
-    "events.one-publication-a-commit",
-    "events.finish-last",
-    "promotion.full-block-skips-drafting",
-)
+@obeys("events.after-commit", "events.one-publication-a-commit", "events.append-only", "promotion.top-up")
 def publish(request: Request) -> Iterator[Move]:
     """Show the committed tokens, and go on to the next round or to the end."""
     after = evolve(request, stage=Stage.IDLE, phase=_following(request), published=len(request.output), resolution=None)

@@ -63,7 +63,7 @@ def draft(request: Request) -> Iterator[Move]:
         )
 
 
-@obeys("draft.in-order", "draft.one-distribution", "constraints.drafting-stops-at-completion")
+@obeys("draft.from-frontier", "draft.recorded-distribution", "constraints.drafting-stops-at-completion")
 def proposals(request: Request, prefix: Tokens, count: int, start: int, reach: int) -> list[Drafted]:
     """Draw proposals behind `prefix` until there are `count` or the grammar is complete behind one."""
     model, addresses = request.settings.model, request.settings.addresses

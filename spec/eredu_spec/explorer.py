@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -85,20 +85,17 @@ class Exploration:
                 return self._trace(state)
         raise LookupError("no reachable state is the wanted one")
 
-    def trace_to_request(self, request: Request) -> Trace:
-        """A shortest way to a state in which a request stands so."""
-        return self.trace_to(lambda state: request in state)
-
-    def trace_to_step(self, step: Step) -> Trace:
-        """A shortest way that ends with a move."""
+    def trace_to_step(self, wanted: Collection[Step]) -> Trace:
+        """A shortest way that ends with one of the moves. Raises `LookupError` if no reachable state makes one."""
+        movers = frozenset(step.before for step in wanted)
         for state in self.tree:
-            if step.before not in state:
+            if movers.isdisjoint(state):
                 continue
             for rule, _, after in successors(state, self.scope):
-                if rule == step.rule and step.after in after:
+                if any(step.rule == rule and step.before in state and step.after in after for step in wanted):
                     trace = self._trace(state)
                     return Trace((*trace.rules, rule), (*trace.states, after))
-        raise LookupError(f"no reachable state makes the move {step.rule}")
+        raise LookupError("no reachable state makes any of the moves")
 
     def _trace(self, state: State) -> Trace:
         states = [state]

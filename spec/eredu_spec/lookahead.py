@@ -13,7 +13,7 @@ from eredu_spec.state import Request, Resolution, evolve
 from eredu_spec.terminal import GRAMMAR
 
 
-@obeys("lookahead.planned-length", "lookahead.exact-promotion-only", "adaptive.sticky")
+@obeys("lookahead.planned-length", "lookahead.exact-promotion-only", "adaptive.disable-when-unpaid")
 def planned_length(request: Request) -> int:
     """Tokens that the branch of the request's block plans for; 0 where none is worth drafting.
 
@@ -79,8 +79,8 @@ def _branch_runs(request: Request) -> list[Drafted]:
     "promotion.full-acceptance-and-equal-bonus",
     "promotion.consume-one-reuse-the-rest",
     "lookahead.drop-whole",
-    "lookahead.guess-never-emitted",
-    "adaptive.cancelled-not-counted",
+    "bonus.from-target",
+    "adaptive.window",
 )
 def settled(request: Request, resolution: Resolution) -> tuple[Resolution, str | None]:
     """The resolution with the fate of the branch and the next round's clip, and the rule that decided the former."""
@@ -108,7 +108,7 @@ def _resolved_branch(request: Request, resolution: Resolution) -> tuple[Resoluti
     return settled._replace(adaptive=adaptive), name
 
 
-@obeys("promotion.frontier-follows", "rollback.drafter-follows", "promotion.full-block-skips-drafting")
+@obeys("rollback.drafter-follows", "promotion.top-up")
 def carried(request: Request, resolution: Resolution) -> tuple[Tokens, int]:
     """The promoted start of the next block, and the reach of its first proposal."""
     if resolution.branch != "promoted":

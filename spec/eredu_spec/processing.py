@@ -22,7 +22,7 @@ class InvalidRowError(ValueError):
     """A row that is no distribution, or a draw that its row does not allow: an error, never a fallback."""
 
 
-@obeys("verify.processed-order", "constraints.mask-on-every-row", "constraints.no-legal-token")
+@obeys("verify.processed-order", "constraints.mask-on-every-row", "verify.invalid-is-error")
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Processing:
     """The map from raw weights to the processed distribution at a history.

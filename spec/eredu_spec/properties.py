@@ -71,8 +71,8 @@ def _of_steps(exploration: Exploration) -> Iterator[Violation]:
     steps = list(exploration.steps())
     for rule, checks in STEP_RULES.items():
         for holds in checks:
-            broken = next((step for step in steps if not holds(step)), None)
-            if broken is not None:
+            broken = [step for step in steps if not holds(step)]
+            if broken:
                 yield Violation(rule, holds.__name__, exploration.trace_to_step(broken))
 
 
@@ -164,7 +164,7 @@ def only_committed_tokens_are_visible(request: Request) -> bool:
     )
 
 
-@_request("commit.block-dropped")
+@_request("commit.on-copies")
 def a_finished_request_holds_nothing(request: Request) -> bool:
     """Behind the end there is no block, branch, outcome or pending randomness."""
     open_work = (request.block, request.branch, request.memory, request.planned, request.clone, request.stage)
@@ -256,6 +256,14 @@ def branch_tokens_are_accounted_for(step: Step) -> bool:
         return True
     counted = resolution.consumed + resolution.reused + resolution.discarded
     return counted == len(before.branch) and after.block == before.branch[1 : 1 + resolution.reused]
+
+
+@_step("events.append-only")
+def the_visible_only_grows(step: Step) -> bool:
+    """Committed and visible output is only added to, and nothing happens behind the end."""
+    before, after = step.before, step.after
+    is_longer = after.output[: len(before.output)] == before.output and after.published >= before.published
+    return is_longer and is_live(before.phase)
 
 
 @_step("scheduling.every-request-ends")

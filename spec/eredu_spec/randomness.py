@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
 
+from eredu_spec.sites import obeys
+
 Words = tuple[int, int]
 """Two unsigned 32-bit words: a key, a counter, or one block of output."""
 
@@ -28,6 +30,7 @@ KNOWN_ANSWERS: tuple[tuple[Words, Words, Words], ...] = (
 """(key, counter, output) of Random123's published vectors for `threefry2x32` with 20 rounds."""
 
 
+@obeys("randomness.roles-disjoint")
 class Role(IntEnum):
     """What a draw decides. Roles are disjoint, so that no two decisions share a number."""
 
@@ -52,6 +55,7 @@ class Address:
     index: int = 0
 
 
+@obeys("randomness.generator")
 def threefry(key: Words, counter: Words) -> Words:
     """Encrypt one counter: a bijection of the two-word counter for each two-word key."""
     schedule = (key[0], key[1], _PARITY ^ key[0] ^ key[1])
@@ -74,6 +78,7 @@ def root(seed: int) -> Words:
     return seed >> 32, seed & _MASK
 
 
+@obeys("randomness.address-to-key")
 def batch_root(seed: int, request: int) -> Words:
     """Root of request number `request` of a call that has one seed for all its requests."""
     if not 0 <= request < WORD:
@@ -81,6 +86,7 @@ def batch_root(seed: int, request: int) -> Words:
     return threefry(root(seed), (_BATCH, request))
 
 
+@obeys("randomness.address-to-key", "randomness.stateless")
 def key(request_root: Words, address: Address) -> Words:
     """Key of an address: injective, because the counter is a bijective image of (role, index, position)."""
     if not 0 <= address.position < WORD:
@@ -90,6 +96,7 @@ def key(request_root: Words, address: Address) -> Words:
     return threefry(request_root, (int(address.role) | address.index << 8, address.position))
 
 
+@obeys("randomness.generator")
 def words(draw: Words, count: int) -> tuple[int, ...]:
     """The first `count` 32-bit words of a draw: those of `mx.random.split(draw, ceil(count / 2))`, flattened."""
     half = (count + 1) // 2
@@ -97,6 +104,7 @@ def words(draw: Words, count: int) -> tuple[int, ...]:
     return (*(first for first, _ in blocks), *(second for _, second in blocks))[:count]
 
 
+@obeys("randomness.coin-exact")
 def coin(draw: Words) -> Fraction:
     """The uniform number of a draw, exact: a multiple of 2**-24 in [0, 1), so float32 holds it without rounding."""
     return Fraction(words(draw, 1)[0] >> 8, 1 << 24)

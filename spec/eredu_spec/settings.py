@@ -64,7 +64,7 @@ class Model(Protocol):
         ...
 
 
-@obeys("capability.no-silent-fallback", "capability.validated-cap", "capability.exact-promotion-declared")
+@obeys("capability.no-silent-fallback", "capability.validated-cap", "lookahead.exact-promotion-only")
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Settings:
     """One request's settings, and the limits of the model form that serves it.

@@ -52,12 +52,7 @@ class Books(NamedTuple):
     lookahead_disabled: int = 0
 
 
-@obeys(
-    "statistics.proposals-balance",
-    "statistics.emitted-balance",
-    "statistics.lookahead-balance",
-    "statistics.bonus-comparison",
-)
+@obeys("statistics.proposals-balance", "statistics.emitted-balance", "statistics.lookahead-balance")
 def report(request: Request, resolution: Resolution) -> Books:
     """The books of the round that `resolution` resolves, taken alone."""
     drafted, emitted = len(request.block), len(resolution.emitted)

@@ -23,7 +23,7 @@ HiddenRow = Callable[[Row, int], Row]
 """A drafter that reads hidden states: its row from the table's, and the tokens since the last state it read."""
 
 
-@obeys("draft.one-distribution", "verify.rows-see-prefix", "capability.same-vocabulary")
+@obeys("draft.recorded-distribution", "verify.rows-see-prefix", "capability.same-vocabulary")
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Tables:
     """Target and drafter.

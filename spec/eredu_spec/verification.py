@@ -12,7 +12,7 @@ from eredu_spec.state import Request, Resolution, evolve
 from eredu_spec.terminal import walk
 
 
-@obeys("verify.leading-token-first", "verify.one-in-flight")
+@obeys("verify.leading-token-first", "scheduling.in-flight-bound")
 def submit(request: Request) -> Iterator[Move]:
     """Start the verification: the target takes the last committed token and the proposals as inputs."""
     inputs = (request.committed[-1], *request.block)
@@ -25,13 +25,13 @@ def submit(request: Request) -> Iterator[Move]:
     yield "verify.leading-token-first", ONE, after
 
 
-@obeys("placement.wait-before-read", "commit.order")
+@obeys("placement.wait-before-read", "placement.producer-before-consumer", "commit.order")
 def wait(request: Request) -> Iterator[Move]:
     """Wait for the device; before that, nothing of the verification may be read."""
     yield "placement.wait-before-read", ONE, evolve(request, phase=Phase.RESOLUTION, stage=Stage.WAITED)
 
 
-@obeys("commit.on-copies", "verify.first-rejection-ends", "bonus.after-full-acceptance", "bonus.one-target-token")
+@obeys("commit.on-copies", "verify.first-rejection-ends", "bonus.after-full-acceptance")
 def resolve(request: Request) -> Iterator[Move]:
     """Decide the accepted length, the target's token, and where the output ends, without moving anything."""
     settings, model = request.settings, request.settings.model
