@@ -118,10 +118,11 @@ class CommitPlan:
 class SpeculativeExecutor(Protocol[SequenceT, BlockT, VerificationT]):
     """Carries out one model form. Between `submit` and `wait` the device works and the host is free.
 
-    For one sequence the scheduler calls `open`; `prefill` until nothing is left; then for each round `draft` (unless the
-    promoted block is full already), `submit`, perhaps `branch`, `wait`, `branch_head` (only if that can decide) and
-    `commit`; at the end `close`, once. A cancelled round ends with `wait` and a `commit` that keeps nothing. Whatever a
-    call raises, the next call for that sequence is `close`. Calls for other sequences may stand between any two.
+    For one sequence the scheduler calls `open`; `prefill` until nothing is left; then for each round `draft` (unless
+    the promoted block is full already), `submit`, perhaps `branch`, `wait`, `branch_head` (only if that can decide)
+    and `commit`; at the end `close`, once. A cancelled round ends with `wait` and a `commit` that keeps nothing.
+    Whatever a call raises, the next call for that sequence is `close`. Calls for other sequences may stand between
+    any two.
     """
 
     @property
