@@ -6,6 +6,7 @@ snapshot is never taken: holding one would force the next append to copy the who
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -66,7 +67,11 @@ class RollbackCache(AppendCache):  # type: ignore[misc]
             mask: mx.array | str | None = super().make_mask(rows, return_array=return_array, window_size=window_size)
             return mask
         columns = mx.arange(self._padded(self.offset + rows))
-        return columns[None] <= mx.arange(self.offset, self.offset + rows)[:, None]
+        visible = columns[None] <= mx.arange(self.offset, self.offset + rows)[:, None]
+        if self.keys is None:
+            return visible
+        # One additive mask for all layers: a boolean one is converted again in every layer.
+        return mx.where(visible, 0.0, -math.inf).astype(self.keys.dtype)
 
     def _padded(self, length: int) -> int:
         bucket = self.bucket or 1
