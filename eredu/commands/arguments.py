@@ -28,7 +28,8 @@ DtypeOption = Annotated[
     str,
     typer.Option(
         metavar="DTYPE",
-        help="checkpoint keeps what the files hold; float32, float16 and bfloat16 cast and dequantise.",
+        help="checkpoint keeps what the files hold; float32, float16 and bfloat16 cast and dequantise; "
+        "quantized-float16 and its like cast only what is not quantised.",
         rich_help_panel=MODELS,
     ),
 ]

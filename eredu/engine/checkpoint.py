@@ -16,7 +16,14 @@ from eredu.mlx.gguf import load_gguf
 from eredu.text.tokenizer import Tokenizer
 
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
-"""Dtypes by name; `checkpoint`, the default everywhere, keeps what the files hold."""
+"""Floating-point types by name."""
+
+QUANTIZED = "quantized-"
+"""Prefix of a dtype's name that keeps quantised layers as they are."""
+
+DTYPE_NAMES = ("checkpoint", *DTYPES, *(f"{QUANTIZED}{name}" for name in DTYPES))
+"""What `dtype` may be. `checkpoint` keeps what the files hold; a type casts and dequantises; `quantized-` and a type
+casts what is not quantised."""
 
 UNLIMITED_CONTEXT = 2**31 - 1
 
@@ -69,12 +76,12 @@ def load_checkpoint(path: Path, *, tokenizer: Tokenizer | None, dtype: str = "ch
     Args:
         path: A Hugging Face directory, or a GGUF file of the llama family.
         tokenizer: Its tokenizer, given explicitly; None where only ids are wanted.
-        dtype: `checkpoint`, or one of `DTYPES`: floating-point weights are cast, quantised layers dequantised.
+        dtype: One of `DTYPE_NAMES`.
 
     Raises `CheckpointError` for files that are no such checkpoint, `OptionError` for an unknown dtype.
     """
-    if dtype != "checkpoint" and dtype not in DTYPES:
-        raise OptionError(f"dtype was {dtype!r}; expected one of checkpoint, {', '.join(DTYPES)}")
+    if dtype not in DTYPE_NAMES:
+        raise OptionError(f"dtype was {dtype!r}; expected one of {', '.join(DTYPE_NAMES)}")
     if path.is_dir():
         read_config(path)
         read_directory_headers(path)
@@ -84,5 +91,5 @@ def load_checkpoint(path: Path, *, tokenizer: Tokenizer | None, dtype: str = "ch
     else:
         raise CheckpointError(f"{path} is neither a directory with config.json nor a .gguf file")
     if dtype != "checkpoint":
-        model = cast_model(model, DTYPES[dtype], dequantize=True)
+        model = cast_model(model, DTYPES[dtype.removeprefix(QUANTIZED)], dequantize=not dtype.startswith(QUANTIZED))
     return LoadedCheckpoint(path, model, config, tokenizer, is_quantized(model))

@@ -21,7 +21,8 @@ def load(
     Args:
         name: A Hugging Face directory, a GGUF file, or a name such as `smollm2`.
         tokenizer: Its tokenizer; None reads the one in the checkpoint.
-        dtype: `checkpoint` keeps what the files hold; `float32`, `float16`, `bfloat16` cast and dequantise.
+        dtype: `checkpoint` keeps what the files hold; `float32`, `float16`, `bfloat16` cast and dequantise;
+            `quantized-float16` and its like keep quantised layers and cast the rest.
         placement: How target and drafter share the machine: `auto`, `one-stream`, `two-streams`, `two-devices`.
 
     Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to do.
