@@ -1,0 +1,287 @@
+"""Replay of traces: an engine's events are followed through the machine, and the first broken rule is named.
+
+Nothing here knows what a round is: every event has to be the event form of some successor of some state that the
+events in front of it allow. Tokens of a trace are ids and those of the machine masks, so what is compared is their
+number, and which of them end the output where the trace says by what.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eredu_spec.diagnosis import broken_rule, misplaced_rule
+from eredu_spec.events import ACTIONS, FIELDS, Event, event_of
+from eredu_spec.explorer import Step
+from eredu_spec.phases import is_live
+from eredu_spec.scope import Scope
+from eredu_spec.settings import Settings
+from eredu_spec.sites import obeys
+from eredu_spec.state import Request, State, opened
+from eredu_spec.structure import Structure
+from eredu_spec.successors import successors
+from eredu_spec.terminal import EOS, STOP, Terminals
+
+UNBOUNDED = 1 << 62
+
+
+class TraceFormError(ValueError):
+    """An event that `trace.md` does not describe: the writer of the trace is wrong, whatever the engine does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The first event that the machine cannot follow.
+
+    Attributes:
+        index: Its place in the trace, from 0.
+        rule: The rule it breaks, as well as can be told.
+        message: What the event said, and what was expected.
+    """
+
+    index: int
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"event {self.index} breaks {self.rule}: {self.message}"
+
+
+def read(lines: Iterable[str]) -> Iterator[Event]:
+    """Events of a JSON-lines trace; empty lines are skipped."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            event = json.loads(line)
+            if not isinstance(event, dict):
+                raise TraceFormError(f"line {number} is {line.strip()[:40]!r}; expected a JSON object")
+            yield event
+
+
+def check(events: Iterable[Event], *, ring: bool = True, is_complete: bool = False) -> Finding | None:
+    """Follow a trace; return the first broken rule, or None.
+
+    Args:
+        events: The events, in the order in which they were written.
+        ring: Whether turns must follow the ring.
+        is_complete: Whether every request must have been closed.
+    """
+    replay = Replay(ring=ring)
+    index = -1
+    for index, event in enumerate(events):
+        finding = replay.follow(index, event)
+        if finding is not None:
+            return finding
+    left = sorted(replay.terminals.keys() - replay.closed)
+    if is_complete and left:
+        return Finding(index + 1, "scheduling.every-request-ends", f"the trace ends before requests {left} are closed")
+    return None
+
+
+class Replay:
+    """A trace in the making: the states that the events so far allow.
+
+    Attributes:
+        states: Those states; several where the trace leaves open what happened.
+        terminals: What ends the output of each request, as far as its `open` says.
+        outputs: Ids emitted by each request.
+        closed: Requests that were closed.
+    """
+
+    def __init__(self, *, ring: bool = True) -> None:
+        self.scope = Scope(requests=(), ring=ring, cancellations=True, max_in_flight=UNBOUNDED, max_branches=UNBOUNDED)
+        self.states: tuple[State, ...] = ((),)
+        self.terminals: dict[int, Terminals] = {}
+        self.outputs: dict[int, tuple[int, ...]] = {}
+        self.closed: set[int] = set()
+        self._with_max_tokens: set[int] = set()
+        self._turn = -1
+        self._resolving: int | None = None
+
+    def follow(self, index: int, event: Event) -> Finding | None:
+        """Take one more event; return what it breaks, or None."""
+        _check_form(event)
+        name, number = event["event"], event["request"]
+        if name == "open":
+            return self._open(index, event)
+        if number not in self.terminals:
+            raise TraceFormError(f"event {index} is of request {number}, which was not opened")
+        if number in self.closed:
+            return Finding(index, "events.append-only", f"'{name}' of request {number} behind its close")
+        if (late := self._misturned(event)) is not None:
+            return Finding(index, *late)
+        if name == "close":
+            return self._close(index, event)
+        return self._step(index, event)
+
+    def _open(self, index: int, event: Event) -> Finding | None:
+        number = event["request"]
+        if number in self.terminals:
+            raise TraceFormError(f"event {index} opens request {number} a second time")
+        bounds = {name: event[name] for name in ("max_in_flight", "max_branches") if event.get(name) is not None}
+        self.scope = replace(self.scope, **bounds)
+        eos, stops = event.get("eos_ids"), event.get("stop_sequences")
+        self.terminals[number] = Terminals(eos=frozenset(eos or ()), stops=tuple(tuple(stop) for stop in stops or ()))
+        if event.get("max_tokens") is not None:
+            self._with_max_tokens.add(number)
+        request = opened(_settings(event))
+        self.states = tuple((*state, request) for state in self.states)
+        self.outputs[number] = ()
+        return None
+
+    @obeys("scheduling.one-action-a-turn")
+    def _misturned(self, event: Event) -> tuple[str, str] | None:
+        """Whether the event stands in a turn that is not its own."""
+        name, number, turn = event["event"], event["request"], event["turn"]
+        if turn < self._turn or (name in ACTIONS and turn == self._turn):
+            return "scheduling.one-action-a-turn", f"'{name}' in turn {turn}, and turn {self._turn} was taken already"
+        if self._resolving is not None and (name not in {"commit", "publish", "close"} or number != self._resolving):
+            return "commit.order", f"'{name}' of request {number} inside the resolution of request {self._resolving}"
+        if name in {"commit", "publish"} and turn != self._turn and self._resolving is not None:
+            return "scheduling.one-action-a-turn", f"'{name}' in turn {turn}, its resolution was turn {self._turn}"
+        if name in ACTIONS:
+            self._turn = turn
+        return None
+
+    def _step(self, index: int, event: Event) -> Finding | None:
+        """Follow an event that is a step of the machine."""
+        steps = list(self._steps(event["request"], self.scope))
+        same = [(seen, after) for seen, after in steps if seen["event"] == event["event"]]
+        if not same:
+            rule = (
+                "scheduling.ring"
+                if self._is_out_of_ring(event)
+                else misplaced_rule(event, self._request(event["request"]))
+            )
+            phases = sorted({self._request(event["request"], state).phase.label for state in self.states})
+            return Finding(index, rule, f"'{event['event']}' in phase {' or '.join(phases)}")
+        agreeing = same
+        for field in FIELDS[event["event"]]:
+            expected = [seen[field] for seen, _ in agreeing]
+            agreeing = [(seen, after) for seen, after in agreeing if self._agrees(field, seen, event)]
+            if not agreeing:
+                return Finding(index, broken_rule(event, field, expected), _message(event, field, expected))
+        self._accept(event, tuple(dict.fromkeys(after for _, after in agreeing)))
+        return None
+
+    def _accept(self, event: Event, states: tuple[State, ...]) -> None:
+        self.states = states
+        if event["event"] == "resolve":
+            self._resolving = event["request"]
+            self.outputs[event["request"]] += tuple(event["emitted"])
+        elif event["event"] == "publish":
+            self._resolving = None
+
+    def _steps(self, number: int, scope: Scope) -> Iterator[tuple[Event, State]]:
+        """Visible steps of a request that the states allow, silent steps of any request in front of them."""
+        todo, known = list(self.states), set(self.states)
+        while todo:
+            state = todo.pop()
+            before = {request.settings.number: request for request in state}
+            for rule, _, after in successors(state, scope):
+                moved = next(request for request in after if before[request.settings.number] is not request)
+                event = event_of(Step(rule, before[moved.settings.number], moved))
+                if event is None:
+                    if after not in known:
+                        known.add(after)
+                        todo.append(after)
+                elif event["request"] == number:
+                    yield event, after
+
+    def _is_out_of_ring(self, event: Event) -> bool:
+        """Whether the step would be right if the ring did not say otherwise."""
+        free = replace(self.scope, ring=False, memory=Scope(requests=()).memory)
+        return self.scope.ring and any(
+            seen["event"] == event["event"] for seen, _ in self._steps(event["request"], free)
+        )
+
+    def _agrees(self, field: str, seen: Event, event: Event) -> bool:
+        """Whether a field of an event is what a step would have written."""
+        said, expected = event[field], seen[field]
+        if field == "tokens" and event["event"] == "publish":
+            emitted = self.outputs[event["request"]]
+            return len(said) == len(expected) and tuple(said) == emitted[len(emitted) - len(said) :]
+        if field == "tokens":
+            is_spare = len(said) == len(expected) + 1 and not event["replacement"]  # a bonus behind a grammar's end
+            return len(said) == len(expected) or is_spare
+        if field == "emitted":
+            return said == event["tokens"][: len(said)] and self._has_masks(event["request"], said, expected)
+        if field == "finish" and {said, expected} == {"length", "context"}:
+            return event["request"] not in self._with_max_tokens
+        return bool(said == expected)
+
+    def _has_masks(self, number: int, ids: list[int], masks: list[int]) -> bool:
+        """Whether the ids meet the conditions of the masks, as far as the `open` says which ids meet them."""
+        terminals, output = self.terminals[number], self.outputs[number]
+        if len(ids) != len(masks):
+            return False
+        for place, (token, mask) in enumerate(zip(ids, masks, strict=True)):
+            met = terminals.conditions(output + tuple(ids[:place]), token)
+            wrong = (met ^ mask) & (EOS if terminals.eos else 0) | (met & ~mask & STOP)
+            if wrong:
+                return False
+        return True
+
+    def _request(self, number: int, state: State | None = None) -> Request:
+        return next(r for r in (state or self.states[0]) if r.settings.number == number)
+
+    def _close(self, index: int, event: Event) -> Finding | None:
+        """Follow the end of a request: its finish is known, and its books are the machine's."""
+        number = event["request"]
+        if event["finish"] == "failed" and is_live(self._request(number).phase):
+            failing = replace(self.scope, failures=True, ring=False, memory=Scope(requests=()).memory)
+            ends = [after for seen, after in self._steps(number, failing) if seen["event"] == "fail"]
+            self.states, self._resolving = tuple(dict.fromkeys(ends)), None
+        request = self._request(number)
+        if is_live(request.phase) or not self._agrees("finish", {"finish": request.finish}, event):
+            rule = "terminal.order" if not is_live(request.phase) else "scheduling.phase-edges"
+            return Finding(index, rule, _message(event, "finish", [request.finish or request.phase.label]))
+        for name, value in request.books._asdict().items():
+            if event["statistics"].get(name) != value:
+                said = event["statistics"].get(name)
+                rule = broken_rule(event, name, [value])
+                return Finding(index, rule, f"'close' of request {number} says {name} = {said}; expected {value}")
+        self.closed.add(number)
+        return None
+
+
+def _settings(event: Event) -> Settings:
+    """The settings that an `open` describes."""
+    try:
+        return Settings(
+            model=Structure(terminal=tuple(range(1, 8))),
+            number=event["request"],
+            prompt=(0,) * event["prompt_length"],
+            max_tokens=event.get("max_tokens") or event["budget"],
+            requested=event["max_proposals"],
+            rule=event["rule"],
+            lookahead_depth=event["lookahead_depth"],
+            window=event["window"],
+            capability=event.get("capability"),
+            target_context=event.get("target_context"),
+            drafter_context=event.get("drafter_context"),
+            exact_promotion=event.get("exact_promotion", True),
+            prefill_chunk=event.get("prefill_chunk") or 512,
+            counts=True,
+        )
+    except ValueError as error:
+        raise TraceFormError(f"'open' of request {event['request']} cannot be: {error}") from error
+
+
+def _check_form(event: Event) -> None:
+    """Raise `TraceFormError` if the event lacks a field."""
+    name = event.get("event")
+    if name not in FIELDS:
+        raise TraceFormError(f"event was {name!r}; expected one of {', '.join(FIELDS)}")
+    missing = [field for field in ("request", "turn", *FIELDS[name]) if field not in event]
+    if missing:
+        raise TraceFormError(f"'{name}' has no {', '.join(missing)}; trace.md shows one of each event")
+
+
+def _message(event: Event, field: str, expected: list[Any]) -> str:
+    values = sorted({json.dumps(value) for value in expected})
+    return (
+        f"'{event['event']}' of request {event['request']} says {field} = {json.dumps(event[field])}; "
+        f"expected {' or '.join(values)}"
+    )
