@@ -1,0 +1,160 @@
+"""An option with an assistant is the option without: every sampling option, and rejection and block by replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from eredu.engine.checkpoint import LoadedCheckpoint
+from eredu.loaded import GenerationResult
+from eredu.options import GenerationOptions, MtpSchedulerOptions
+from eredu_reference.acceptance import block_length, block_weights, rejection_length, residual
+from eredu_reference.requests import Sampling
+from eredu_reference.rows import processed_row
+from eredu_reference.sources import FixedUniform, ThreefrySource
+from eredu_spec.randomness import Address, Role, coin, key, root
+
+Decode = Callable[..., GenerationResult]
+Row = NDArray[np.float64]
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "repetition": {"repetition_penalty": 1.6, "repeat_last_n": 6},
+    "repetition-all": {"repetition_penalty": 1.3, "repeat_last_n": 0},
+    "frequency": {"frequency_penalty": 0.9},
+    "presence": {"presence_penalty": 1.4},
+    "bias": {"logit_bias": {3: 2.5, 9: -100.0}},
+    "top-k": {"top_k": 5},
+    "top-p": {"top_p": 0.7},
+    "min-p": {"min_p": 0.1},
+    "all": {
+        "repetition_penalty": 1.2,
+        "repeat_last_n": 9,
+        "frequency_penalty": 0.3,
+        "presence_penalty": 0.4,
+        "logit_bias": {1: 1.0},
+        "top_k": 12,
+        "top_p": 0.95,
+        "min_p": 0.02,
+    },
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("temperature", [0.0, 1.1], ids=["greedy", "coupled"])
+def test_every_option_crosses_speculation(llama: Any, decode: Decode, name: str, temperature: float) -> None:
+    settings = {"temperature": temperature, "acceptance": "coupled", "max_tokens": 40, **OPTIONS[name]}
+    plain = decode(llama, plain=True, **settings)
+    bare = decode(llama, plain=True, temperature=temperature, acceptance="coupled", max_tokens=40)
+    filters = {"top-k", "top-p", "min-p"}
+    if temperature > 0 or name not in filters:  # filters keep the argmax
+        assert plain.tokens != bare.tokens, "the option changes nothing here, so this test could not fail"
+    for schedule in (MtpSchedulerOptions(adaptive_lookahead=False), MtpSchedulerOptions(lookahead=False)):
+        result = decode(llama, schedule=schedule, max_proposals=3, **settings)
+        assert result.tokens == plain.tokens
+        assert result.statistics.accepted > 0
+
+
+@pytest.mark.parametrize("stop", [1, 7, 20])
+def test_stops_and_eos_end_inside_a_block_where_plain_decoding_ends(llama: Any, decode: Decode, stop: int) -> None:
+    settings: dict[str, Any] = {"temperature": 1.0, "acceptance": "coupled", "max_tokens": 60}
+    free = decode(llama, plain=True, **settings).tokens
+    for ending in ({"eos_ids": frozenset({free[stop]})}, {"stop_sequences": (free[stop : stop + 2],)}):
+        plain = decode(llama, plain=True, **(settings | ending))
+        for count in (2, 4, 7):
+            result = decode(llama, max_proposals=count, **(settings | ending))
+            assert (result.tokens, result.finish) == (plain.tokens, plain.finish)
+            result.statistics.check()
+
+
+@pytest.mark.parametrize("budget", range(1, 12))
+def test_budgets_are_kept_to_the_token(llama: Any, decode: Decode, budget: int) -> None:
+    result = decode(llama, temperature=0.8, acceptance="coupled", max_tokens=budget, max_proposals=7)
+    assert result.tokens == decode(llama, plain=True, temperature=0.8, acceptance="coupled", max_tokens=budget).tokens
+    assert (len(result.tokens), str(result.finish)) == (budget, "length")
+
+
+class Replay:
+    """Speculative decoding of one request in float64 over logits of the models themselves, one row at a time."""
+
+    def __init__(
+        self, target: LoadedCheckpoint, assistant: LoadedCheckpoint, options: GenerationOptions, prompt: Sequence[int]
+    ) -> None:
+        self.models = (target.model, assistant.model)
+        self.options = options
+        self.prompt = tuple(prompt)
+        chosen = options.sampling
+        self.sampling = Sampling(
+            **{name: getattr(chosen, name) for name in type(chosen).__dataclass_fields__ if name != "logit_bias"},
+            logit_bias=dict(chosen.logit_bias),
+        )
+        self.root = root(options.seed or 0)
+        self.source = ThreefrySource(self.root)
+
+    def row(self, side: int, history: tuple[int, ...]) -> Row:
+        logits = self.models[side](mx.array([history], dtype=mx.uint32))[0, -1]
+        return processed_row(
+            np.array(logits, dtype=np.float64),
+            history=history,
+            prompt_length=len(self.prompt),
+            sampling=self.sampling,
+            mask=None,
+        )
+
+    def draw(self, role: Role, position: int, row: Row, index: int = 0) -> int:
+        return self.source.categorical(Address(role, position, index), row)
+
+    def run(self) -> tuple[int, ...]:
+        output: list[int] = []
+        while len(output) < self.options.max_tokens:
+            count = min(self.options.max_proposals, self.options.max_tokens - len(output) - 1)
+            output += self.round(tuple(output), count)
+        return tuple(output)
+
+    def round(self, output: tuple[int, ...], count: int) -> list[int]:
+        start, block_rule = len(output), self.options.acceptance == "block"
+        proposals: list[int] = []
+        q: list[Row] = []
+        for index in range(count):
+            q.append(self.row(1, (*self.prompt, *output, *proposals)))
+            address = (start, index) if block_rule else (start + index, 0)
+            proposals.append(self.draw(Role.DRAFT, address[0], q[-1], address[1]))
+        p = [self.row(0, (*self.prompt, *output, *proposals[:index])) for index in range(count + 1)]
+
+        def coin_at(index: int) -> FixedUniform:
+            address = Address(Role.ACCEPT, start, index) if block_rule else Address(Role.ACCEPT, start + index)
+            return FixedUniform(float(coin(key(self.root, address))))
+
+        accepted = (block_length if block_rule else rejection_length)(proposals, p, q, coin_at)
+        if accepted == count:
+            return [*proposals, self.draw(Role.TARGET, start + count, p[count])]
+        weight = block_weights(proposals, p, q)[accepted] if block_rule else 1.0
+        left = residual(p[accepted], q[accepted], weight)
+        return [*proposals[:accepted], self.draw(Role.RESIDUAL, start + accepted, left)]
+
+
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+@pytest.mark.parametrize("name", ["bare", "all", "frequency"])
+def test_sampled_tokens_are_those_of_a_float64_replay(
+    pair: Any, decode: Decode, make_options: Callable[..., GenerationOptions], rule: str, name: str
+) -> None:
+    """Every proposal, coin, residual and bonus at its own address: one wrong draw would change the text."""
+    prompt = (1, 2, 3, 4, 5)
+    lengths: set[int] = set()
+    for count, seed in ((3, 11), (5, 12)):
+        settings: dict[str, Any] = {
+            "temperature": 0.9,
+            "acceptance": rule,
+            "max_proposals": count,
+            "seed": seed,
+            "max_tokens": 40,
+            **OPTIONS.get(name, {}),
+        }
+        result = decode(pair, prompt=prompt, schedule=MtpSchedulerOptions(adaptive_lookahead=False), **settings)
+        assert result.tokens == Replay(pair[0], pair[1].checkpoint, make_options(**settings), prompt).run()
+        lengths |= {n for n, rounds in enumerate(result.statistics.rounds_by_length) if rounds}
+    assert len(lengths) > 2
