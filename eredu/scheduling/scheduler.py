@@ -88,8 +88,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
 
         A request that has ended stays as it is. Raises `OptionError` for an unknown number.
         """
-        record = self._record(index)
-        record.cancelling = record.is_live
+        self._record(index).cancelling = True
         self._settle()
 
     def output(self, index: int) -> tuple[int, ...]:
