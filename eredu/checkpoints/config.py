@@ -10,6 +10,10 @@ from typing import Any
 
 from eredu.errors import CheckpointError
 
+MAX_COUNT = 2**40
+MAX_LAYERS = 10_000
+"""Past any model there is: a larger number is a damaged or hostile file, and is not turned into a list of layers."""
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -40,12 +44,17 @@ class ModelConfig:
                 return level[key]
         return default
 
-    def count(self, key: str, default: int | None = None) -> int:
-        """A whole number, not negative. Raises `CheckpointError` for anything else, or where it is missing."""
+    def count(self, key: str, default: int | None = None, *, most: int = MAX_COUNT) -> int:
+        """A whole number from 0 to `most`. Raises `CheckpointError` for anything else, or where it is missing."""
         value = self.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise CheckpointError(f"{self.path} gives {key} as {value!r}; expected a whole number, not negative")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+            raise CheckpointError(f"{self.path} gives {key} as {value!r}; expected a whole number from 0 to {most}")
         return value
+
+    @property
+    def layers(self) -> int:
+        """Decoder layers."""
+        return self.count("num_hidden_layers", most=MAX_LAYERS)
 
     def strings(self, key: str) -> tuple[str, ...] | None:
         """A list of strings, None where it is missing. Raises `CheckpointError` for anything else."""

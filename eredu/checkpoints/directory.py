@@ -16,7 +16,7 @@ from eredu.checkpoints.safetensors_header import read_directory_headers
 from eredu.checkpoints.tensors import StoredTensor
 from eredu.errors import CheckpointError
 
-CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
+CONTEXT_KEYS = ("max_position_embeddings", "max_sequence_length", "seq_length")
 
 
 def inspect_directory(directory: Path) -> CheckpointReport:
@@ -30,7 +30,7 @@ def inspect_directory(directory: Path) -> CheckpointReport:
         path=str(directory),
         container="safetensors",
         family=config.model_type,
-        layers=config.count("num_hidden_layers"),
+        layers=config.layers,
         hidden_size=config.count("hidden_size"),
         attention_heads=heads,
         key_value_heads=_optional_count(config, "num_key_value_heads") or heads,

@@ -21,12 +21,8 @@ COMPRESSED = LayerCache(CacheKind.COMPRESSED)
 CacheRule = Callable[[ModelConfig], "list[LayerCache | None]"]
 
 
-def _layers(config: ModelConfig) -> int:
-    return config.count("num_hidden_layers")
-
-
 def _every(cache: LayerCache) -> CacheRule:
-    return lambda config: [cache] * _layers(config)
+    return lambda config: [cache] * config.layers
 
 
 def _window(config: ModelConfig) -> LayerCache:
@@ -38,8 +34,8 @@ def _by_layer_types(config: ModelConfig, default: list[LayerCache | None]) -> li
     types = config.strings("layer_types")
     if types is None:
         return default
-    if len(types) != _layers(config):
-        raise CheckpointError(f"{config.path} names {len(types)} layer_types for {_layers(config)} layers")
+    if len(types) != config.layers:
+        raise CheckpointError(f"{config.path} names {len(types)} layer_types for {config.layers} layers")
     known: dict[str, Callable[[], LayerCache]] = {
         "full_attention": lambda: FULL,
         "sliding_attention": lambda: _window(config),
@@ -54,13 +50,13 @@ def _by_layer_types(config: ModelConfig, default: list[LayerCache | None]) -> li
 
 def _typed(config: ModelConfig) -> list[LayerCache | None]:
     """Full attention unless `layer_types` says otherwise."""
-    return _by_layer_types(config, [FULL] * _layers(config))
+    return _by_layer_types(config, [FULL] * config.layers)
 
 
 def _alternating(config: ModelConfig) -> list[LayerCache | None]:
     """gpt-oss: sliding and full in turn, unless `layer_types` says otherwise."""
     pair = [_window(config), FULL]
-    return _by_layer_types(config, [pair[i % 2] for i in range(_layers(config))])
+    return _by_layer_types(config, [pair[i % 2] for i in range(config.layers)])
 
 
 def _every_nth_full(key: str, default: int) -> CacheRule:
@@ -68,21 +64,21 @@ def _every_nth_full(key: str, default: int) -> CacheRule:
 
     def rule(config: ModelConfig) -> list[LayerCache | None]:
         n = max(1, config.count(key, default))
-        return _by_layer_types(config, [FULL if i % n == n - 1 else _window(config) for i in range(_layers(config))])
+        return _by_layer_types(config, [FULL if i % n == n - 1 else _window(config) for i in range(config.layers)])
 
     return rule
 
 
 def _gemma4(config: ModelConfig) -> list[LayerCache | None]:
     """The last `num_kv_shared_layers` read the caches of earlier layers and have none."""
-    own = max(0, _layers(config) - config.count("num_kv_shared_layers", 0))
-    return [*_every_nth_full("sliding_window_pattern", 5)(config)[:own], *[None] * (_layers(config) - own)]
+    own = max(0, config.layers - config.count("num_kv_shared_layers", 0))
+    return [*_every_nth_full("sliding_window_pattern", 5)(config)[:own], *[None] * (config.layers - own)]
 
 
 def _gated_delta(config: ModelConfig) -> list[LayerCache | None]:
     """Qwen3-Next and 3.5: full attention in each `full_attention_interval`-th layer."""
     n = max(1, config.count("full_attention_interval", 4))
-    return _by_layer_types(config, [FULL if i % n == n - 1 else RECURRENT for i in range(_layers(config))])
+    return _by_layer_types(config, [FULL if i % n == n - 1 else RECURRENT for i in range(config.layers)])
 
 
 def _nemotron_h(config: ModelConfig) -> list[LayerCache | None]:
@@ -102,13 +98,13 @@ def _nemotron_h(config: ModelConfig) -> list[LayerCache | None]:
 
 def _convolved(config: ModelConfig) -> list[LayerCache | None]:
     """Inkling: attention with convolution tails beside it in every layer."""
-    return [RECURRENT] * _layers(config)
+    return [RECURRENT] * config.layers
 
 
 FULL_ATTENTION = (
     "cohere", "deepseek", "dots1", "ernie4_5", "ernie4_5_moe", "exaone", "gemma", "gemma2", "glm", "glm4", "glm4_moe",
-    "gpt2", "gpt_bigcode", "gpt_neox", "granite", "granitemoe", "helium", "internlm2", "internlm3", "minicpm",
-    "mixtral", "nemotron", "olmo2", "olmoe", "openelm", "phi", "phi3", "phimoe", "qwen", "qwen2", "qwen2_moe",
+    "gpt_neox", "granite", "granitemoe", "helium", "internlm2", "internlm3", "minicpm",
+    "mixtral", "nemotron", "olmo2", "olmoe", "phi", "phi3", "phimoe", "qwen", "qwen2", "qwen2_moe",
     "qwen3", "qwen3_moe", "seed_oss", "smollm3", "stablelm", "starcoder2",
 )  # fmt: skip
 """Families whose mlx-lm class keeps plain keys and values in every layer, whatever the config says of windows."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from eredu.capability import MtpCapability, MtpCheckpointKind
 from eredu.checkpoints.caches import CacheKind, CacheReport, LayerCache, Rollback, rollback_of, summarize_caches
+from eredu.checkpoints.config import MAX_COUNT, MAX_LAYERS
 from eredu.checkpoints.gguf_header import GgufHeader, read_gguf_header
 from eredu.checkpoints.heads import HeadReport, judge_heads
 from eredu.checkpoints.report import CheckpointReport
@@ -69,10 +70,11 @@ def _number(header: GgufHeader, key: str, *, required: bool) -> int | None:
         return None
     if isinstance(value, list):
         value = max(value, default=None)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    most = MAX_LAYERS if key == "block_count" else MAX_COUNT
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
         raise CheckpointError(
-            f"{header.path} gives {header.architecture}.{key} as {value!r}; expected a whole number, not negative: the "
-            "file is incomplete"
+            f"{header.path} gives {header.architecture}.{key} as {value!r}; expected a whole number from 0 to {most}: "
+            "the file is incomplete or damaged"
         )
     return value
 

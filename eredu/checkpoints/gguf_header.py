@@ -58,8 +58,11 @@ def read_gguf_header(path: Path) -> GgufHeader:
     size = path.stat().st_size
     if size < 24:
         raise CheckpointError(f"{path} has {size} bytes; a GGUF header alone has 24: fetch the file again")
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return _Reader(path, data).read()
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return _Reader(path, data).read()
+    except OSError as error:
+        raise CheckpointError(f"{path} could not be opened: {error}") from error
 
 
 class _Reader:
@@ -85,8 +88,11 @@ class _Reader:
                 "again with a current converter"
             )
         tensor_count, value_count = self.number("<Q"), self.number("<Q")
-        metadata = dict(self.entry() for _ in range(self.count(value_count, 12, "metadata values")))
+        entries = [self.entry() for _ in range(self.count(value_count, 12, "metadata values"))]
         infos = [self.tensor_info() for _ in range(self.count(tensor_count, 24, "tensors"))]
+        metadata = dict(entries)
+        if len(metadata) != len(entries) or len({name for name, *_ in infos}) != len(infos):
+            self.damaged("a key or a tensor name occurs twice")
         return GgufHeader(self.path, metadata, self.place(infos, self.alignment(metadata)))
 
     def entry(self) -> tuple[str, Any]:

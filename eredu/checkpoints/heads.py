@@ -59,6 +59,13 @@ class HeadClaim:
     required: tuple[str, ...]
 
 
+MAX_HEADS = 1_000
+
+
+def _claimed(config: ModelConfig, key: str = "num_nextn_predict_layers", default: int = 0) -> int:
+    return config.count(key, default, most=MAX_HEADS)
+
+
 ClaimRule = Callable[[ModelConfig], HeadClaim]
 
 
@@ -71,7 +78,7 @@ def _attention(prefix: str) -> list[str]:
 
 
 def _qwen(config: ModelConfig) -> HeadClaim:
-    count = config.count("mtp_num_hidden_layers", config.count("num_nextn_predict_layers", 0))
+    count = _claimed(config, "mtp_num_hidden_layers", _claimed(config))
     layer = "mtp.layers.0."
     required = _names("mtp.", "fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
     required += [*_names(layer, "input_layernorm", "post_attention_layernorm"), *_attention(layer)]
@@ -79,14 +86,14 @@ def _qwen(config: ModelConfig) -> HeadClaim:
 
 
 def _deepseek_v3(config: ModelConfig) -> HeadClaim:
-    count, depth = config.count("num_nextn_predict_layers", 0), config.count("num_hidden_layers")
+    count, depth = _claimed(config), config.layers
     prefixes = tuple(f"layers.{depth + i}." for i in range(count))
     stems = ("enorm", "hnorm", "eh_proj", "shared_head.norm", "input_layernorm", "self_attn.o_proj")
     return HeadClaim(count, prefixes, tuple(name for prefix in prefixes for name in _names(prefix, *stems)))
 
 
 def _deepseek_v4(config: ModelConfig) -> HeadClaim:
-    count = config.count("num_nextn_predict_layers", 0)
+    count = _claimed(config)
     fused = [key for key in DSPARK_KEYS if config.get(key) is not None]
     if fused and len(fused) != len(DSPARK_KEYS):
         raise CheckpointError(
@@ -104,16 +111,18 @@ def _deepseek_v4(config: ModelConfig) -> HeadClaim:
 
 def _inkling(config: ModelConfig) -> HeadClaim:
     nested = config.get("mtp_config", {})
-    count = nested.get("num_nextn_predict_layers", 0) if isinstance(nested, dict) else 0
+    if not isinstance(nested, dict):
+        raise CheckpointError(f"{config.path} gives mtp_config as {nested!r}; expected an object")
+    count = _claimed(ModelConfig(config.path, nested, nested))
     stems = ("hidden_norm", "embed_norm", "input_proj")
-    required = (name for i in range(int(count)) for name in _names(f"mtp.layers.{i}.", *stems))
-    return HeadClaim(int(count), ("mtp.",), tuple(required))
+    required = (name for i in range(count) for name in _names(f"mtp.layers.{i}.", *stems))
+    return HeadClaim(count, ("mtp.",), tuple(required))
 
 
 def _nemotron_h(config: ModelConfig) -> HeadClaim:
-    count = config.count("num_nextn_predict_layers", 0)
-    pattern = config.get("mtp_hybrid_override_pattern") or config.get("mtp_layers_block_type") or ()
-    length = len(pattern)
+    count = _claimed(config)
+    pattern = config.get("mtp_hybrid_override_pattern")
+    length = len(pattern) if isinstance(pattern, str) else len(config.strings("mtp_layers_block_type") or ())
     required: list[str] = []
     for start in range(0, count * length, length or 1):
         required += _names(f"mtp.layers.{start}.", "enorm", "hnorm", "eh_proj")

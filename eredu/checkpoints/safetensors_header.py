@@ -35,6 +35,13 @@ def read_safetensors_header(path: Path) -> tuple[StoredTensor, ...]:
     """
     if not path.is_file():
         raise CheckpointError(f"{path} is not a file; expected a SafeTensors file")
+    try:
+        return _read(path)
+    except OSError as error:
+        raise CheckpointError(f"{path} could not be opened: {error}") from error
+
+
+def _read(path: Path) -> tuple[StoredTensor, ...]:
     size = path.stat().st_size
     with path.open("rb") as file:
         prefix = file.read(8)

@@ -22,6 +22,11 @@ from eredu.errors import TokenizerError
 Message = Mapping[str, Any]
 """One turn: `role`, `content`, and whatever else the template of the model reads."""
 
+TEMPLATE_FAILURES = (
+    jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
+"""What a template can raise by itself; the sandbox turns the rest into `TemplateError`."""
+
 
 @dataclass(frozen=True)
 class ChatTemplate:
@@ -48,7 +53,7 @@ class ChatTemplate:
         values = {**self.special_tokens, **variables, "add_generation_prompt": add_generation_prompt}
         try:
             return _compiled(self.source).render(messages=[dict(message) for message in messages], **values)
-        except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError) as error:
+        except TEMPLATE_FAILURES as error:
             raise TokenizerError(
                 f"the checkpoint's chat template could not be rendered: {error}. Check the roles and contents of "
                 "the messages, or give the prompt as plain text"

@@ -20,6 +20,8 @@ from eredu.text.pieces import pieces_of_decoder
 from eredu.text.tokenizer import Tokenizer
 from eredu.text.vocabulary import Vocabulary
 
+MAX_ID = 2**24
+"""Past any vocabulary there is."""
 SPECIAL_ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
@@ -61,7 +63,12 @@ def vocabulary_of(library: tokenizers.Tokenizer) -> Vocabulary:
     added = library.get_added_tokens_decoder()
     if not ids:
         raise TokenizerError("the tokenizer has an empty vocabulary; expected at least one token")
-    tokens: list[str | None] = [None] * (1 + max([*ids.values(), *added]))
+    highest = max([*ids.values(), *added])
+    if highest > MAX_ID:
+        raise TokenizerError(
+            f"the tokenizer assigns the id {highest}; expected ids up to {MAX_ID}: the file is damaged"
+        )
+    tokens: list[str | None] = [None] * (1 + highest)
     for token, token_id in ids.items():
         tokens[token_id] = token
     for token_id, entry in added.items():
@@ -89,7 +96,7 @@ def _read_object(path: Path) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise TokenizerError(f"{path} could not be read as JSON: {error}; fetch the file again") from error
     if not isinstance(value, dict):
         raise TokenizerError(f"{path} holds a JSON {type(value).__name__}; expected an object")
@@ -122,7 +129,10 @@ def _eos_ids(directory: Path, library: tokenizers.Tokenizer, eos_token: str | No
 def _chat_template(directory: Path, config: dict[str, Any], specials: dict[str, str]) -> ChatTemplate | None:
     path = directory / "chat_template.jinja"
     if path.is_file():
-        return ChatTemplate(path.read_text(encoding="utf-8"), specials)
+        try:
+            return ChatTemplate(path.read_text(encoding="utf-8"), specials)
+        except (ValueError, OSError) as error:
+            raise TokenizerError(f"{path} could not be read as text: {error}; fetch the file again") from error
     source = config.get("chat_template")
     if isinstance(source, list):  # several named templates; the plain chat is called "default"
         named = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}

@@ -73,7 +73,8 @@ def test_the_draft_that_ships() -> None:
     report = inspect_checkpoint(draft_path())
     assert (report.family, report.layers, report.vocabulary_rows) == ("llama", 4, 49152)
     assert report.parameter_count == 15_730_944
-    assert report.size_bytes < 10e6
+    assert report.size_bytes < 11e6
+    assert report.quantization == "affine, 5 bits, groups of 64"
     assert report.rolls_back_exactly
 
 
@@ -293,6 +294,14 @@ def test_an_assistant_is_no_target(write_directory: WriteDirectory, family: str)
         ({"model_type": 3}, "has no model_type"),
         ({"num_hidden_layers": None}, "num_hidden_layers as None"),
         ({"num_hidden_layers": -1}, "num_hidden_layers as -1"),
+        ({"num_hidden_layers": 10**12}, "expected a whole number from 0 to 10000"),
+        ({"model_type": "qwen3_next", "mtp_num_hidden_layers": 10**12}, "from 0 to 1000"),
+        ({"model_type": "inkling", "mtp_config": 3}, "mtp_config as 3"),
+        ({"model_type": "inkling", "mtp_config": {"num_nextn_predict_layers": "x"}}, "num_nextn_predict_layers as 'x'"),
+        (
+            {"model_type": "nemotron_h", "hybrid_override_pattern": "M*", "mtp_layers_block_type": 3},
+            "mtp_layers_block_type as 3",
+        ),
         ({"hidden_size": "8"}, "hidden_size as '8'"),
         ({"vocab_size": True}, "vocab_size as True"),
         ({"max_position_embeddings": 1.5}, "max_position_embeddings as 1.5"),
@@ -301,7 +310,7 @@ def test_an_assistant_is_no_target(write_directory: WriteDirectory, family: str)
         ({"layer_types": "full_attention"}, "expected a list of strings"),
         ({"layer_types": ["sliding_attention"] * 2}, "sliding_window as None"),
         ({"model_type": "nemotron_h"}, "hybrid_override_pattern"),
-        ({"model_type": "nemotron_h", "hybrid_override_pattern": "MX"}, "given|gives"),
+        ({"model_type": "nemotron_h", "hybrid_override_pattern": "MX"}, "gives hybrid_override_pattern"),
         ({"quantization": 4}, "quantization as 4"),
     ],
 )

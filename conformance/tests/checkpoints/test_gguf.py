@@ -133,6 +133,7 @@ def test_an_assistant_is_no_target(write_gguf: WriteGguf) -> None:
     [
         ("no-such", {}, "architecture 'no-such', whose caches"),
         ("llama", {"block_count": None}, "llama.block_count as None"),
+        ("llama", {"block_count": 2**32 - 1}, "from 0 to 10000"),
         ("llama", {"embedding_length": "wide"}, "llama.embedding_length as 'wide'"),
     ],
 )
@@ -219,6 +220,14 @@ KEYS = (
 )  # fmt: skip
 HEAD = b"GGUF" + struct.pack("<IQQ", 3, 1, 2) + KEYS + spelled("t") + struct.pack("<IQIQ", 1, 8, 0, 0)
 MINIMAL = HEAD + bytes(-len(HEAD) % 32) + bytes(32)
+
+
+@pytest.mark.parametrize(("name", "other"), [(b"nested", b"general.architecture"), (b"llama", b"lla\xffa")])
+def test_names_that_clash_or_are_no_text(tmp_path: Path, name: bytes, other: bytes) -> None:
+    path = tmp_path / "clash.gguf"
+    path.write_bytes(MINIMAL.replace(struct.pack("<Q", len(name)) + name, struct.pack("<Q", len(other)) + other))
+    with pytest.raises(CheckpointError, match=r"occurs twice|not UTF-8"):
+        read_gguf_header(path)
 
 
 def test_the_minimal_file_is_whole(tmp_path: Path) -> None:

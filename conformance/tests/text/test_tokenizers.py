@@ -158,6 +158,8 @@ def test_chat_needs_messages_and_a_template(published: Tokenizer, metadata: Meta
         "{{ messages[0].content.__class__.__mro__[1].__subclasses__() }}",
         "{{ messages.append(1) }}",
         "{{ messages[0]['content'] + 1 }}",
+        "{{ range(1000000000) | list }}",
+        "{{ 1 / 0 }}",
     ],
 )
 def test_template_that_refuses_breaks_or_escapes_is_an_error(metadata: Metadata, source: str) -> None:
@@ -281,11 +283,13 @@ def test_named_templates_and_token_objects(directory: Path) -> None:
         ("tokenizer_config.json", "{", "could not be read as JSON"),
         ("generation_config.json", '{"eos_token_id": "x"}', "expected an id or a list of ids"),
         ("generation_config.json", '{"eos_token_id": 60000}', "no such ids"),
+        ("chat_template.jinja", "\udcff", "could not be read as text"),
+        ("config.json", "[" * 100_000, "could not be read as JSON"),
     ],
 )
 def test_damaged_directories_are_errors(directory: Path, name: str, content: str | None, message: str) -> None:
     (directory / name).unlink(missing_ok=True)
     if content is not None:
-        (directory / name).write_text(content)
+        (directory / name).write_text(content, errors="surrogateescape")
     with pytest.raises(TokenizerError, match=message):
         load_tokenizer(directory)
