@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eredu.errors import ConstraintError
@@ -101,6 +101,7 @@ def test_stop_sequences_are_found_wherever_rounds_part(
     assert finish is (FinishReason.STOP if ends else None)
 
 
+@settings(max_examples=200)
 @given(
     tokens=st.lists(st.integers(0, 3), min_size=1, max_size=12),
     sequences=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3).map(tuple), max_size=2).map(tuple),
@@ -157,6 +158,13 @@ def test_a_stop_sequence_across_rounds_leaks_nothing() -> None:
     other = watch.walk((1, 0))
     assert other.watch.take_text(ended=False)[1] == "ab"
     assert other.watch.take_text(ended=True)[1] == "aba"
+
+
+def test_a_stop_string_ends_the_output_although_its_last_id_begins_a_stop_sequence() -> None:
+    text = StreamingText.before(PIECES, ("ca",))
+    walk = TerminalWatch(9, FinishReason.LENGTH, frozenset(), StopSequences(((0, 1),)), text).walk((1, 3, 0, 2))
+    assert (walk.emitted, walk.finish) == ((1, 3, 0), FinishReason.STOP)
+    assert walk.watch.take_text(ended=True)[1] == "b"
 
 
 def test_the_end_of_sequence_has_no_text_even_if_its_token_spells_some() -> None:
