@@ -72,7 +72,7 @@ class EmbeddedExecutor(TargetExecutor):
         with mx.stream(self._placement.target_stream):
             while block.count < count and state.can_draft_at(block.count) and not block.at_grammar_end:
                 logits = state.draft_step(self._heads, block.count, sequence.tokens, block.tokens)
-                propose(sequence, block, logits, round_position=sequence.position, index=block.count)
+                propose(sequence, block, self._target.fit(logits), round_position=sequence.position, index=block.count)
         return block
 
     def submit(self, sequence: MlxSequence, block: MlxBlock, more: bool) -> MlxVerification:  # noqa: FBT001, ARG002

@@ -83,14 +83,18 @@ class MlxBackend:
         return visitor.visit(executor)
 
     def _target_model(self) -> TargetModel:
-        return TargetModel(self.target.model, self.target.vocabulary_size, self.target.context, attention_bucket())
+        rows, tokenizer = self.target.vocabulary_size, self.target.tokenizer
+        padding = () if tokenizer is None else tokenizer.vocabulary.padding_ids(rows)
+        return TargetModel(self.target.model, rows, self.target.context, attention_bucket(), padding)
 
     def _assistant_model(self, drafter: Assistant) -> AssistantModel:
         checkpoint = drafter.checkpoint
         proposable = min(self.target.vocabulary_size, checkpoint.vocabulary_size)
+        padding: tuple[int, ...] = ()
         if self.target.tokenizer is not None and checkpoint.tokenizer is not None:
             shared = require_same_tokenizer(self.target.tokenizer.vocabulary, checkpoint.tokenizer.vocabulary)
             proposable = min(proposable, shared.vocabulary_size)
+            padding = self.target.tokenizer.vocabulary.padding_ids(proposable)
         elif self.target.tokenizer is not checkpoint.tokenizer:
             raise TokenizerError("only one of target and assistant was given a tokenizer; give both, or neither")
         elif self.target.vocabulary_size != checkpoint.vocabulary_size:
@@ -99,7 +103,7 @@ class MlxBackend:
                 f"{self.target.vocabulary_size}"
             )
         return AssistantModel(
-            checkpoint.model, checkpoint.context, self.target.vocabulary_size, proposable, attention_bucket()
+            checkpoint.model, checkpoint.context, self.target.vocabulary_size, proposable, attention_bucket(), padding
         )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import mlx.core as mx
+import numpy as np
 
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.cache import SequenceCache
@@ -20,12 +22,22 @@ class TargetModel:
         vocabulary_size: Rows of its logits.
         context: Tokens it can take as inputs.
         bucket: Padding of attention lengths for its caches; None off CUDA.
+        padding_ids: Rows that stand for no token: they are never sampled.
     """
 
     model: LanguageModel
     vocabulary_size: int
     context: int
     bucket: int | None = None
+    padding_ids: tuple[int, ...] = ()
+
+    @cached_property
+    def _is_token(self) -> mx.array:
+        return token_mask(self.vocabulary_size, self.padding_ids)
+
+    def fit(self, logits: mx.array) -> mx.array:
+        """Logits (rows, vocabulary) with the padding ids excluded."""
+        return mx.where(self._is_token, logits, -math.inf) if self.padding_ids else logits
 
     def new_cache(self) -> SequenceCache:
         """Empty caches for one sequence."""
@@ -40,8 +52,9 @@ class AssistantModel:
         model: The decoder.
         context: Tokens it can take as inputs.
         rows: Rows of the target's logits.
-        proposable: Ids below this one have a token; the rest is padding and is never proposed.
+        proposable: Ids below this one may be proposed; the rest is padding, or missing in one of the models.
         bucket: As in `TargetModel`.
+        padding_ids: Ids below `proposable` that stand for no token, and are not proposed either.
     """
 
     model: LanguageModel
@@ -49,6 +62,11 @@ class AssistantModel:
     rows: int
     proposable: int
     bucket: int | None = None
+    padding_ids: tuple[int, ...] = ()
+
+    @cached_property
+    def _is_token(self) -> mx.array:
+        return token_mask(self.proposable, self.padding_ids)
 
     def new_cache(self) -> SequenceCache:
         """Empty caches for one sequence."""
@@ -57,5 +75,14 @@ class AssistantModel:
     def fit(self, logits: mx.array) -> mx.array:
         """Logits (rows, its vocabulary) as (rows, the target's vocabulary), padding ids excluded."""
         kept = logits[:, : self.proposable]
+        if self.padding_ids:
+            kept = mx.where(self._is_token, kept, -math.inf)
         missing = self.rows - kept.shape[-1]
         return kept if missing == 0 else mx.pad(kept, [(0, 0), (0, missing)], constant_values=-math.inf)
+
+
+def token_mask(rows: int, padding_ids: tuple[int, ...]) -> mx.array:
+    """Which of the rows stand for a token, shape (rows,), bool."""
+    mask = np.ones(rows, dtype=np.bool_)
+    mask[list(padding_ids)] = False
+    return mx.array(mask)

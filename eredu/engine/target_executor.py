@@ -121,9 +121,9 @@ class TargetExecutor:
         for completion in sequence.running:
             completion.wait()
         sequence.running = []
-        if sequence.ahead is not None:
-            sequence.ahead = None
-            sequence.target.rollback(len(sequence.tokens) - 1)
+        sequence.ahead = None
+        if not sequence.target.stubborn_kinds:
+            sequence.target.rollback(min(sequence.target.length, len(sequence.tokens) - 1))
 
     # ---- pieces --------------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class TargetExecutor:
             pending = inputs if ahead else inputs[1:]
             history = self._history(sequence, pending, range(int(ahead), int(ahead) + block.count + 1))
         mask = mask_rows(block.constraints) if block.constraints else None
-        return process_rows(logits, sampling, mask=mask, history=history)
+        return process_rows(self._target.fit(logits), sampling, mask=mask, history=history)
 
     def _history(self, sequence: MlxSequence, pending: mx.array, rows: range) -> HistoryRows:
         return HistoryRows(sequence.request.prompt, sequence.output, pending, rows, self._target.vocabulary_size)
