@@ -7,7 +7,7 @@ kept apart because they answer to three different people: the model's, the reque
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -52,6 +52,15 @@ def _require_count(name: str, value: object, low: int, high: int, hint: str) -> 
     )
 
 
+def _require_ids(name: str, ids: Iterable[object]) -> None:
+    for token in ids:
+        _require_count(f"an id of {name}", token, 0, 2**31 - 1, "ids are vocabulary rows")
+
+
+def _require_flag(name: str, value: object) -> None:
+    _require(isinstance(value, bool), f"{name} was {value!r}; expected True or False")
+
+
 @dataclass(frozen=True, kw_only=True)
 class SamplingOptions:
     """The map from raw logits to the processed distribution, in the order in which it is applied.
@@ -72,7 +81,7 @@ class SamplingOptions:
     top_k: int = 0
     top_p: float = 1.0
     min_p: float = 0.0
-    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    logit_bias: Mapping[int, float] = field(default_factory=dict, hash=False)
     repetition_penalty: float = 1.0
     repeat_last_n: int = 64
     frequency_penalty: float = 0.0
@@ -153,10 +162,19 @@ class GenerationOptions:
             )
         if self.eos_ids is not None:
             object.__setattr__(self, "eos_ids", frozenset(self.eos_ids))
+            _require_ids("eos_ids", self.eos_ids)
         object.__setattr__(self, "stop_sequences", tuple(tuple(s) for s in self.stop_sequences))
+        for sequence in self.stop_sequences:
+            _require(bool(sequence), "stop_sequences holds an empty sequence, which would stop before any token")
+            _require_ids("stop_sequences", sequence)
+        _require(
+            not isinstance(self.stop_strings, str),
+            f"stop_strings was the text {self.stop_strings!r}; expected a sequence of texts: put it in a tuple",
+        )
         object.__setattr__(self, "stop_strings", tuple(self.stop_strings))
-        _require(all(self.stop_sequences), "stop_sequences holds an empty sequence, which would stop before any token")
-        _require(all(self.stop_strings), "stop_strings holds an empty string, which would stop before any token")
+        for text in self.stop_strings:
+            _require(isinstance(text, str), f"stop_strings holds {text!r}; expected texts")
+            _require(bool(text), "stop_strings holds an empty string, which would stop before any token")
 
     @property
     def branch_length(self) -> int:
@@ -185,6 +203,8 @@ class MtpSchedulerOptions:
     prefill_chunk: int = 512
 
     def __post_init__(self) -> None:
+        _require_flag("lookahead", self.lookahead)
+        _require_flag("adaptive_lookahead", self.adaptive_lookahead)
         _require_count("adaptive_window", self.adaptive_window, 1, 10**6, "resolved branches between two decisions")
         _require_count("max_in_flight", self.max_in_flight, 1, 1024, "at least one verification must run")
         _require_count("max_branches", self.max_branches, 1, 1024, "turn branches off with lookahead=False")
