@@ -1,7 +1,8 @@
 """From a raw row to the processed distribution, in exact fractions.
 
 Logits have no fractions, so this module works on weights, whose logarithms they are: a bias is a factor, a temperature
-1/t an integer power t, and the order of the steps is the order of the rule `verify.processed-order`.
+1/t the power t, a repetition penalty r the power r of a weight up to 1 (a logit that is not positive), and the order
+of the steps is the order of the rule `verify.processed-order`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Processing:
     Attributes:
         grammar: Masks the ids that may not follow the output; None masks nothing.
         bias: Factor by id.
-        repetition: Factor of ids seen among the last `repeat_last_n` of prompt and output; 1 is off.
+        repetition: Power of the weights of ids seen among the last `repeat_last_n` of prompt and output, a whole
+            number; 1 is off, and otherwise weights above 1 are refused, which would need a root.
         repeat_last_n: How many of the last tokens count; 0 counts all.
         frequency: Factor for each time an id was generated.
         presence: Factor of ids that were generated at all.
@@ -42,7 +44,7 @@ class Processing:
 
     grammar: Grammar | None = None
     bias: dict[int, Fraction] = field(default_factory=dict)
-    repetition: Fraction = ONE
+    repetition: int = 1
     repeat_last_n: int = 0
     frequency: Fraction = ONE
     presence: Fraction = ONE
@@ -54,7 +56,7 @@ class Processing:
     def row(self, weights: Row, prompt: Tokens, output: Tokens) -> Row:
         """The distribution of the token behind `prompt + output`. Raises `InvalidRowError` if nothing is left."""
         row = [weight if self._is_legal(output, token) else Fraction(0) for token, weight in enumerate(weights)]
-        row = [weight * self._factor(token, prompt, output) for token, weight in enumerate(row)]
+        row = [self._penalised(weight, token, prompt, output) for token, weight in enumerate(row)]
         for threshold in (self._top_k, self._top_p, self._min_p):
             lowest = threshold(row)
             row = [weight if weight >= lowest else Fraction(0) for weight in row]
@@ -63,12 +65,16 @@ class Processing:
     def _is_legal(self, output: Tokens, token: int) -> bool:
         return self.grammar is None or self.grammar.is_legal(output, token)
 
-    def _factor(self, token: int, prompt: Tokens, output: Tokens) -> Fraction:
-        """Bias and penalties; they read the history of this very row, proposals in front of it included."""
-        seen, count = (prompt + output)[-self.repeat_last_n :], Counter(output)[token]
-        factor = self.bias.get(token, ONE) * self.frequency**count
-        factor *= self.presence if count else ONE
-        return factor * (self.repetition if token in seen else ONE)
+    def _penalised(self, weight: Fraction, token: int, prompt: Tokens, output: Tokens) -> Fraction:
+        """Bias, then penalties; they read the history of this very row, proposals in front of it included."""
+        biased, count = weight * self.bias.get(token, ONE), Counter(output)[token]
+        if self.repetition != 1 and token in (prompt + output)[-self.repeat_last_n :]:
+            if biased > 1:
+                raise InvalidRowError(
+                    f"weight {biased} of id {token} is above 1; scale the row for repetition penalties"
+                )
+            biased **= self.repetition
+        return biased * self.frequency**count * (self.presence if count else ONE)
 
     def _top_k(self, row: list[Fraction]) -> Fraction:
         return sorted(row, reverse=True)[self.top_k - 1] if 0 < self.top_k < len(row) else Fraction(0)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from eredu_spec.explorer import explore
+from eredu_spec.properties import violations
 from eredu_spec.scope import Scope
 from eredu_spec.settings import Settings
+from eredu_spec.sightings import unseen
 from eredu_spec.structure import Structure
 from eredu_spec.terminal import EOS, GRAMMAR, STOP
 
@@ -61,3 +64,20 @@ def deep() -> Scope:
 
 
 SCOPES = {"tiny": tiny, "small": small, "standard": standard, "deep": deep}
+
+
+def main() -> None:
+    """Explore every scope and print what was found."""
+    for name, scope in SCOPES.items():
+        exploration = explore(scope())
+        broken, missing = violations(exploration), unseen(exploration)
+        print(
+            f"{name:9} {len(exploration.tree):>9,} states {exploration.edges:>9,} edges "
+            f"{exploration.edges_per_s:>10,.0f} edges/s  {len(broken)} violations, {len(missing)} unseen"
+        )
+        for line in (*broken, *missing):
+            print(f"  {line}")
+
+
+if __name__ == "__main__":
+    main()

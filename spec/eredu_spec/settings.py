@@ -76,7 +76,8 @@ class Settings:
         max_tokens: Output tokens at the most.
         requested: K, proposals asked for in a round.
         rule: `rejection`, `block`, `coupled` or `greedy`.
-        lookahead_depth: Tokens of a branch at the most, the guess included; None turns lookahead off.
+        lookahead_depth: Tokens of a branch at the most, the guess included; None turns lookahead off, and 1 leaves
+            no branch worth drafting.
         window: Resolved branches after which the adaptive decision is taken; None never takes it.
         capability: The checkpoint's validated cap on proposals; None where it sets none.
         target_context: Tokens the target takes as inputs; None where it sets no limit.
@@ -119,10 +120,8 @@ class Settings:
             )
         if self.capability is not None and self.capability < 0:
             raise ValueError(f"capability was {self.capability}; expected None or a cap of at least 0")
-        if self.lookahead_depth is not None and self.lookahead_depth < 2:
-            raise ValueError(
-                f"lookahead_depth was {self.lookahead_depth}; expected None or at least 2: a guess and a proposal"
-            )
+        if self.lookahead_depth is not None and self.lookahead_depth < 1:
+            raise ValueError(f"lookahead_depth was {self.lookahead_depth}; expected None or at least 1, the guess")
         if self.window is not None and self.window < 1:
             raise ValueError(f"window was {self.window}; expected None or at least 1 resolved branch")
 

@@ -56,11 +56,11 @@ def _rows(kind: str, random: Random, vocabulary: int) -> tuple[Row, Row]:
 
 
 def _row(random: Random, vocabulary: int, *, lowest: int) -> Row:
-    """Whole weights from `lowest` to 5, at least one of them above 0."""
+    """Fifths from `lowest` to 5, at least one of them above 0; none above 1, so that repetition penalties are exact."""
     weights = [random.randint(lowest, 5) for _ in range(vocabulary)]
     if not any(weights):
         weights[random.randrange(vocabulary)] = 1
-    return tuple(Fraction(weight) for weight in weights)
+    return tuple(Fraction(weight, 5) for weight in weights)
 
 
 def _one_hot(token: int, vocabulary: int) -> Row:
