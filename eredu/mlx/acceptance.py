@@ -8,6 +8,7 @@ drawn proposal with q = 0, an empty residual) is reported as a fault flag, which
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import mlx.core as mx
@@ -94,13 +95,14 @@ def verify_block(
     the mass of (w_i p - q)+ at the next row, and h_k = w_k. The longest accepted length stands.
     """
     count = proposals.shape[0]
-    p_drawn, q_drawn = _probability_at(target_scores[:-1], proposals), _probability_at(draft_scores, proposals)
-    ratios = p_drawn / q_drawn
+    log_p, log_q = _log_softmax(target_scores[:-1]), _log_softmax(draft_scores)
+    q_drawn = mx.exp(_at(log_q, proposals))
+    ratios = mx.exp(_at(log_p, proposals)) / q_drawn
     weights = [mx.ones((), dtype=mx.float32)]
     for index in range(count):
         weights.append(mx.minimum(1.0, weights[-1] * ratios[index]))
     w = mx.stack(weights)
-    excess = _excess(_log_softmax(target_scores[:-1]), _log_softmax(draft_scores), w[:-1, None])
+    excess = _excess(log_p, log_q, w[:-1, None])
     mass = _row_sums(excess)
     room = mass + 1.0 - w[:-1]
     chances = mx.where(room > 0, mass / mx.where(room > 0, room, 1.0), 0.0)
@@ -142,18 +144,25 @@ def _log_softmax(scores: mx.array) -> mx.array:
 
 def _probability_at(scores: mx.array, ids: mx.array) -> mx.array:
     """Probability of one id a row, shape (rows,)."""
-    shifted = scores - scores.max(axis=-1, keepdims=True)
-    chosen = mx.take_along_axis(shifted, ids[:, None], axis=-1)[:, 0]
-    return mx.exp(chosen) / _row_sums(mx.exp(shifted))
+    return mx.exp(_at(scores, ids) - _in_two_levels(mx.logsumexp, scores))
+
+
+def _at(rows: mx.array, ids: mx.array) -> mx.array:
+    return mx.take_along_axis(rows, ids[:, None], axis=-1)[:, 0]
 
 
 def _row_sums(values: mx.array) -> mx.array:
-    """Sums over the last axis, in two levels."""
+    return _in_two_levels(mx.sum, values)
+
+
+def _in_two_levels(reduce: Callable[..., mx.array], values: mx.array) -> mx.array:
+    """Reduction of each row, shape (rows,): of groups first, then of what they gave."""
     rows, size = values.shape
     bulk = size - size % _GROUP
-    parts = [values[:, :bulk].reshape(rows, bulk // _GROUP, _GROUP).sum(axis=-1)] if bulk else []
-    rest = [values[:, bulk:]] if bulk < size else []
-    return mx.concatenate([*parts, *rest], axis=-1).sum(axis=-1)
+    if bulk == 0:
+        return reduce(values, axis=-1)
+    groups = reduce(values[:, :bulk].reshape(rows, bulk // _GROUP, _GROUP), axis=-1)
+    return reduce(groups if bulk == size else mx.concatenate([groups, values[:, bulk:]], axis=-1), axis=-1)
 
 
 def _prefix_length(accepted: mx.array) -> mx.array:

@@ -64,7 +64,10 @@ def _penalise(scores: mx.array, options: SamplingOptions, history: HistoryRows) 
 def _filter(scores: mx.array, options: SamplingOptions) -> mx.array:
     vocabulary = scores.shape[-1]
     by_rank = 0 < options.top_k < vocabulary
-    if by_rank or options.top_p < 1:
+    if by_rank and options.top_p == 1:
+        kth = mx.partition(scores, vocabulary - options.top_k, axis=-1)[:, vocabulary - options.top_k, None]
+        scores = mx.where(scores < kth, -math.inf, scores)
+    elif by_rank or options.top_p < 1:
         ranked = mx.sort(scores, axis=-1)[:, ::-1]
         if by_rank:
             kth = ranked[:, options.top_k - 1, None]
