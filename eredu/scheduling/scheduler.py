@@ -81,7 +81,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         self._records[request.index] = record
         self._ring.append(record)
         self._ledger.observe(self._ring)
-        self._trace.open(record, self._options)
+        self._trace.open(record, self._options, self._executor.traits)
 
     def cancel(self, index: int) -> None:
         """Cancel a request: at once, or from inside a callback as soon as the events of its commit are out.
