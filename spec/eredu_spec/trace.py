@@ -23,12 +23,11 @@ from eredu_spec.state import Request, State, opened
 from eredu_spec.structure import Structure
 from eredu_spec.successors import successors
 from eredu_spec.terminal import EOS, STOP, Terminals
+from eredu_spec.trace_form import TraceFormError, check_form, read
+
+__all__ = ["Finding", "Replay", "TraceFormError", "check", "read"]
 
 UNBOUNDED = 1 << 62
-
-
-class TraceFormError(ValueError):
-    """An event that `trace.md` does not describe: the writer of the trace is wrong, whatever the engine does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +46,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"event {self.index} breaks {self.rule}: {self.message}"
-
-
-def read(lines: Iterable[str]) -> Iterator[Event]:
-    """Events of a JSON-lines trace; empty lines are skipped."""
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            event = json.loads(line)
-            if not isinstance(event, dict):
-                raise TraceFormError(f"line {number} is {line.strip()[:40]!r}; expected a JSON object")
-            yield event
 
 
 def check(events: Iterable[Event], *, ring: bool = True, is_complete: bool = False) -> Finding | None:
@@ -101,7 +90,7 @@ class Replay:
 
     def follow(self, index: int, event: Event) -> Finding | None:
         """Take one more event; return what it breaks, or None."""
-        _check_form(event)
+        check_form(event)
         name, number = event["event"], event["request"]
         if name == "open":
             return self._open(index, event)
@@ -125,7 +114,10 @@ class Replay:
         self.terminals[number] = Terminals(eos=frozenset(eos or ()), stops=tuple(tuple(stop) for stop in stops or ()))
         if event.get("max_tokens") is not None:
             self._with_max_tokens.add(number)
-        request = opened(_settings(event))
+        settings = _settings(event)
+        if event["budget"] != settings.budget:
+            return Finding(index, "terminal.budget-counts-tokens", _message(event, "budget", [settings.budget]))
+        request = opened(settings)
         self.states = tuple((*state, request) for state in self.states)
         self.outputs[number] = ()
         return None
@@ -154,8 +146,7 @@ class Replay:
                 if self._is_out_of_ring(event)
                 else misplaced_rule(event, self._request(event["request"]))
             )
-            phases = sorted({self._request(event["request"], state).phase.label for state in self.states})
-            return Finding(index, rule, f"'{event['event']}' in phase {' or '.join(phases)}")
+            return Finding(index, rule, self._misplaced_message(event))
         agreeing = same
         for field in FIELDS[event["event"]]:
             expected = [seen[field] for seen, _ in agreeing]
@@ -165,6 +156,13 @@ class Replay:
         self._accept(event, tuple(dict.fromkeys(after for _, after in agreeing)))
         return None
 
+    def _misplaced_message(self, event: Event) -> str:
+        """Where the request stands, and which events of which requests were due instead."""
+        phases = sorted({self._request(event["request"], state).phase.label for state in self.states})
+        due = sorted({(seen["request"], seen["event"]) for seen, _ in self._steps(None, self.scope)})
+        expected = ", ".join(f"'{name}' of request {number}" for number, name in due) or "nothing more"
+        return f"'{event['event']}' of request {event['request']} in phase {' or '.join(phases)}; expected {expected}"
+
     def _accept(self, event: Event, states: tuple[State, ...]) -> None:
         self.states = states
         if event["event"] == "resolve":
@@ -173,8 +171,8 @@ class Replay:
         elif event["event"] == "publish":
             self._resolving = None
 
-    def _steps(self, number: int, scope: Scope) -> Iterator[tuple[Event, State]]:
-        """Visible steps of a request that the states allow, silent steps of any request in front of them."""
+    def _steps(self, number: int | None, scope: Scope) -> Iterator[tuple[Event, State]]:
+        """Visible steps of a request (None: of any) that the states allow, silent steps of any in front of them."""
         todo, known = list(self.states), set(self.states)
         while todo:
             state = todo.pop()
@@ -186,7 +184,7 @@ class Replay:
                     if after not in known:
                         known.add(after)
                         todo.append(after)
-                elif event["request"] == number:
+                elif number is None or event["request"] == number:
                     yield event, after
 
     def _is_out_of_ring(self, event: Event) -> bool:
@@ -230,9 +228,7 @@ class Replay:
         """Follow the end of a request: its finish is known, and its books are the machine's."""
         number = event["request"]
         if event["finish"] == "failed" and is_live(self._request(number).phase):
-            failing = replace(self.scope, failures=True, ring=False, memory=Scope(requests=()).memory)
-            ends = [after for seen, after in self._steps(number, failing) if seen["event"] == "fail"]
-            self.states, self._resolving = tuple(dict.fromkeys(ends)), None
+            self.states, self._resolving = self._failed(number), None
         request = self._request(number)
         if is_live(request.phase) or not self._agrees("finish", {"finish": request.finish}, event):
             rule = "terminal.order" if not is_live(request.phase) else "scheduling.phase-edges"
@@ -244,6 +240,14 @@ class Replay:
                 return Finding(index, rule, f"'close' of request {number} says {name} = {said}; expected {value}")
         self.closed.add(number)
         return None
+
+    def _failed(self, number: int) -> tuple[State, ...]:
+        """The states behind a failure of the request, in a turn of its own or while it was cancelled between two."""
+        scopes = [
+            replace(self.scope, failures=True, ring=ring, memory=Scope(requests=()).memory) for ring in (True, False)
+        ]
+        ends = [after for scope in scopes for seen, after in self._steps(number, scope) if seen["event"] == "fail"]
+        return tuple(dict.fromkeys(ends))
 
 
 def _settings(event: Event) -> Settings:
@@ -267,16 +271,6 @@ def _settings(event: Event) -> Settings:
         )
     except ValueError as error:
         raise TraceFormError(f"'open' of request {event['request']} cannot be: {error}") from error
-
-
-def _check_form(event: Event) -> None:
-    """Raise `TraceFormError` if the event lacks a field."""
-    name = event.get("event")
-    if name not in FIELDS:
-        raise TraceFormError(f"event was {name!r}; expected one of {', '.join(FIELDS)}")
-    missing = [field for field in ("request", "turn", *FIELDS[name]) if field not in event]
-    if missing:
-        raise TraceFormError(f"'{name}' has no {', '.join(missing)}; trace.md shows one of each event")
 
 
 def _message(event: Event, field: str, expected: list[Any]) -> str:
