@@ -9,7 +9,7 @@ from eredu_spec.lookahead import planned_length
 from eredu_spec.phases import Phase, is_live
 from eredu_spec.state import Request
 
-_BY_FIELD = {
+FIELD_RULES = {
     ("prefill", "left"): "commit.leading-token-uncached",
     ("draft", "position"): "draft.from-frontier",
     ("draft", "requested"): "randomness.control-ignores-redrawable",
@@ -38,7 +38,7 @@ _BY_FIELD = {
     ("cancel", "cache_length"): "cancellation.submitted-waits",
 }
 
-_BY_COUNTER = {
+COUNTER_RULES = {
     "emitted": "statistics.emitted-balance",
     "target_tokens": "statistics.emitted-balance",
     "target_rows": "statistics.emitted-balance",
@@ -55,14 +55,14 @@ def broken_rule(event: Event, field: str, expected: list[Any]) -> str:
     """The rule behind a field that has none of the expected values."""
     name = event["event"]
     if name == "close":
-        return _BY_COUNTER.get(field, "statistics.lookahead-balance")
+        return COUNTER_RULES.get(field, "statistics.lookahead-balance")
     if name == "draft" and field == "k" and event["reused"]:
         return "promotion.top-up"
     if name == "resolve" and field == "branch" and event["branch"] == "dropped":
         return "lookahead.drop-whole"
     if field == "finish" and {"length", "context"} & {event["finish"], *expected}:
         return "terminal.budget-counts-tokens"
-    return _BY_FIELD[name, field]
+    return FIELD_RULES[name, field]
 
 
 def misplaced_rule(event: Event, request: Request) -> str:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 from eredu_spec.scope import Scope
 from eredu_spec.state import Request, State
@@ -87,12 +87,13 @@ class Exploration:
 
     def trace_to_step(self, wanted: Collection[Step]) -> Trace:
         """A shortest way that ends with one of the moves. Raises `LookupError` if no reachable state makes one."""
+        moves = {(step.rule, step.before, step.after) for step in wanted}
         movers = frozenset(step.before for step in wanted)
         for state in self.tree:
             if movers.isdisjoint(state):
                 continue
             for rule, _, after in successors(state, self.scope):
-                if any(step.rule == rule and step.before in state and step.after in after for step in wanted):
+                if any((rule, *pair) in moves for pair in product(state, after)):
                     trace = self._trace(state)
                     return Trace((*trace.rules, rule), (*trace.states, after))
         raise LookupError("no reachable state makes any of the moves")

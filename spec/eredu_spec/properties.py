@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from eredu_spec.clipping import clip
 from eredu_spec.explorer import Exploration, Step, Trace
+from eredu_spec.lookahead import planned_length
 from eredu_spec.phases import Phase, Stage, is_branching, is_edge, is_live, is_submitted
 from eredu_spec.scope import Scope
 from eredu_spec.sites import obeys
 from eredu_spec.state import Request, State
 from eredu_spec.statistics import is_balanced
-from eredu_spec.terminal import finish_of
+from eredu_spec.terminal import GRAMMAR, finish_of
 
 OfRequest = Callable[[Request], bool]
 OfStep = Callable[[Step], bool]
@@ -134,8 +135,17 @@ def block_respects_every_limit(request: Request) -> bool:
 
 @_request("lookahead.planned-length")
 def branch_is_what_was_planned(request: Request) -> bool:
-    """A branch has the planned length, or a grammar cut it short."""
-    return len(request.branch) <= request.planned and (request.planned == 0 or request.planned >= 2)
+    """The plan is the one that the block calls for, and a branch has its length, or a grammar cut it short."""
+    if not is_submitted(request.phase) or request.stage == Stage.INSTALLED:
+        return not request.branch
+    is_cut = request.phase == Phase.LOOKAHEAD_READY and len(request.branch) < request.planned
+    is_right = not is_cut or _completes_the_grammar(request)
+    return request.planned == planned_length(request) and is_right
+
+
+def _completes_the_grammar(request: Request) -> bool:
+    *before, last = request.branch
+    return bool(GRAMMAR & request.settings.model.conditions(request.output + request.block + tuple(before), last))
 
 
 @_request("terminal.budget-counts-tokens")
