@@ -174,7 +174,7 @@ def default_recipes() -> Iterator[Recipe]:
 
 
 def measure_recipes(
-    draft: Path, target: Path, held_out: Path, recipes: Sequence[Recipe], count: int
+    draft: Path, target: Path, held_out: Path, recipes: Sequence[Recipe], temperatures: Sequence[float], count: int
 ) -> list[FormReport]:
     """Measure forms of one draft side by side on the same rows."""
     models = [quantised(draft, recipe)[0] for recipe in recipes]
@@ -183,7 +183,7 @@ def measure_recipes(
     loaded = load_checkpoint(target, tokenizer=None, dtype="float32").model
     by_temperature = {
         temperature: acceptances(loaded, widened, read_chats(held_out, temperature, count), temperature)
-        for temperature in TEMPERATURES
+        for temperature in temperatures
     }
     return [
         FormReport(recipe, sizes[i], {temperature: values[i] for temperature, values in by_temperature.items()})
@@ -209,18 +209,20 @@ def measure(
         list[str] | None,
         typer.Option(help="EMBEDDING/LAYERS, each BITS:GROUP or 16; repeat for more. Default: a grid."),
     ] = None,
+    temperature: Annotated[list[float] | None, typer.Option(help="Repeat for more. Default: 1.0, 0.7 and 0.0.")] = None,
     chats: Annotated[int, typer.Option(help="Chats at each temperature.")] = 32,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,  # noqa: FBT002
 ) -> None:
     """Measure the acceptance of each form against the target in float32."""
     recipes = [parse_recipe(text) for text in recipe] if recipe else list(default_recipes())
-    reports = measure_recipes(draft, target, held_out, recipes, chats)
+    temperatures = tuple(temperature or TEMPERATURES)
+    reports = measure_recipes(draft, target, held_out, recipes, temperatures, chats)
     if as_json:
         typer.echo(json.dumps([report.to_json() for report in reports], indent=2))
         return
-    table = Table("form", "MB", *(f"T {temperature}" for temperature in TEMPERATURES))
+    table = Table("form", "MB", *(f"T {value}" for value in temperatures))
     for report in reports:
-        cells = (f"{report.acceptance[temperature]:.4f}" for temperature in TEMPERATURES)
+        cells = (f"{report.acceptance[value]:.4f}" for value in temperatures)
         table.add_row(report.recipe.name, f"{report.size_bytes / 1e6:.2f}", *cells)
     Console().print(table)
 
