@@ -62,10 +62,7 @@ def check(events: Iterable[Event], *, ring: bool = True, is_complete: bool = Fal
         finding = replay.follow(index, event)
         if finding is not None:
             return finding
-    left = sorted(replay.terminals.keys() - replay.closed)
-    if is_complete and left:
-        return Finding(index + 1, "scheduling.every-request-ends", f"the trace ends before requests {left} are closed")
-    return None
+    return replay.unfinished(index + 1) if is_complete else None
 
 
 class Replay:
@@ -103,6 +100,13 @@ class Replay:
         if name == "close":
             return self._close(index, event)
         return self._step(index, event)
+
+    def unfinished(self, index: int) -> Finding | None:
+        """What is broken if the trace ends here, in front of event `index`."""
+        left = sorted(self.terminals.keys() - self.closed)
+        if not left:
+            return None
+        return Finding(index, "scheduling.every-request-ends", f"the trace ends before requests {left} are closed")
 
     def _open(self, index: int, event: Event) -> Finding | None:
         number = event["request"]
