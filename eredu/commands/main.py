@@ -12,10 +12,13 @@ import typer
 
 from eredu import __version__
 from eredu.commands.bench import bench
+from eredu.commands.conformance import conformance
 from eredu.commands.console import ExitStatus, print_error
 from eredu.commands.fetch import fetch
 from eredu.commands.generate import generate
 from eredu.commands.inspect import inspect
+from eredu.commands.spec import spec
+from eredu.commands.trace import trace
 from eredu.errors import EreduError
 
 TRACEBACK_VARIABLE = "EREDU_TRACEBACK"
@@ -38,6 +41,9 @@ app.command()(fetch)
 app.command()(inspect)
 app.command()(generate)
 app.command()(bench)
+app.command()(spec)
+app.add_typer(trace)
+app.command()(conformance)
 # Further rooms register here, each with its own module in this package: `app.command()(function)` for one command,
 # `app.add_typer(group, name="spec")` for a group. A module that needs eredu_spec, eredu_conformance or
 # eredu_benchmarks imports them inside its functions, so that `import eredu` never does.

@@ -63,8 +63,8 @@ class MlxLmSubject:
 
     def run(self, run: Run) -> RunResult:
         """Decode one request with fresh caches."""
-        if len(run.requests) != 1:
-            raise SkippedRunError("mlx-lm decodes one request at a time when it speculates")
+        if (reason := self.start().obstacle(run)) is not None:
+            raise SkippedRunError(reason)
         request = run.requests[0]
         tokens = _tokens(run, request)
         seed = request.options.seed if request.options.seed is not None else run.seed

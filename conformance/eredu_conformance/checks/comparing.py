@@ -1,0 +1,83 @@
+"""Equality of answers: a trial against what is due for it, reduced to the smallest case where they part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from eredu_conformance.checks.bench import Bench
+from eredu_conformance.checks.check import CheckFailure, Counterexample
+from eredu_conformance.checks.oracle import PlainOracle
+from eredu_conformance.checks.shrinking import shrink
+from eredu_conformance.checks.trial import Trial
+from eredu_conformance.protocol import Answer, SkippedRunError
+
+Due = Callable[[Trial], Sequence[Answer]]
+"""What is due for a trial, and for every reduction of it."""
+
+Verdict = tuple[int, int, str]
+"""Number of the request, output position where answers part, and what was seen."""
+
+
+def greedy_due(trial: Trial) -> list[Answer]:
+    """The law's own greedy answers."""
+    return [PlainOracle(trial.pair.target, request).greedy() for request in trial.requests]
+
+
+def first_difference(answers: Sequence[Answer], due: Sequence[Answer]) -> Verdict | None:
+    """Where answers part from what is due, or None."""
+    for index, (answer, right) in enumerate(zip(answers, due, strict=True)):
+        if answer.tokens != right.tokens:
+            pairs = zip(answer.tokens, right.tokens, strict=False)
+            place = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(answer.tokens), len(right.tokens)))
+            return index, place, f"got {list(answer.tokens)}, due {list(right.tokens)}; they part at output {place}"
+        if answer.finish is not right.finish:
+            end = len(answer.tokens)
+            return index, end, f"{list(answer.tokens)} ended with {answer.finish.value}, due {right.finish.value}"
+    return None
+
+
+def require_equal(bench: Bench, trial: Trial, due: Due, *, what: str) -> int:
+    """Do a trial and hold its answers to what is due.
+
+    Args:
+        bench: The subject.
+        trial: What is asked.
+        due: What is due.
+        what: Names the two sides, for the message.
+
+    Returns:
+        Output tokens compared.
+
+    Raises:
+        CheckFailure: they differ; the counterexample is the smallest found.
+    """
+
+    def verdict(candidate: Trial) -> Verdict | None:
+        return first_difference(bench.answers(candidate), due(candidate))
+
+    def fails(candidate: Trial) -> bool:
+        try:
+            return verdict(candidate) is not None
+        except (SkippedRunError, CheckFailure, ValueError):
+            return False
+
+    before = bench.tokens
+    if verdict(trial) is None:
+        return bench.tokens - before
+    smallest = shrink(trial, fails)
+    found = verdict(smallest)
+    if found is None:
+        smallest, found = trial, verdict(trial)
+    if found is None:
+        raise CheckFailure(
+            Counterexample(
+                message=f"{what}: they differed once and agree when asked again, so one of them does not repeat itself",
+                case=trial.describe(),
+            )
+        )
+    index, place, message = found
+    request = smallest.requests[index]
+    right = due(smallest)[index].tokens[:place]
+    raise CheckFailure(
+        Counterexample(message=f"{what}: {message}", history=request.prompt + right, case=smallest.describe())
+    )

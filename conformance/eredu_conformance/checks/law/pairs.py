@@ -1,0 +1,88 @@
+"""Small pairs for laws: three ids, so that joint laws have few cells and a small sample says much.
+
+p and q are far apart on purpose: what a wrong acceptance does to the law grows with their distance.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from eredu_conformance.crafted import (
+    CheckpointPair,
+    LagCheckpoint,
+    MemoryCheckpoint,
+    PositionCheckpoint,
+)
+from eredu_conformance.crafted.tables import forbid, mix, random_table
+
+
+@cache
+def law_pairs() -> dict[str, CheckpointPair]:
+    """All of them by name."""
+    pairs = (_order_two(), _near(), _zeros(), _counts(), _window(), _position())
+    return {pair.name: pair for pair in pairs}
+
+
+def _order_two() -> CheckpointPair:
+    target = LagCheckpoint(name="law-order-2", probabilities=random_table(71, (3, 3, 3), concentration=0.8))
+    draft = LagCheckpoint(name="law-order-2-draft", probabilities=random_table(72, (3, 3, 3), concentration=0.8))
+    return CheckpointPair(
+        name="law-order-2", target=target, draft=draft, prompt=(0, 2), aim="two tokens decide, p and q far apart"
+    )
+
+
+def _near() -> CheckpointPair:
+    target = _order_two().target
+    assert isinstance(target, LagCheckpoint)
+    near = mix(target.probabilities, random_table(73, (3, 3, 3)), 0.35)
+    draft = LagCheckpoint(name="law-near-draft", probabilities=near)
+    return CheckpointPair(
+        name="law-near", target=target, draft=draft, prompt=(1, 2), aim="most proposals accepted, branches promoted"
+    )
+
+
+def _zeros() -> CheckpointPair:
+    ids = np.arange(3)
+    step = (ids[None, None, :] - ids[None, :, None] + ids[:, None, None]) % 3
+    target = LagCheckpoint(name="law-zeros", probabilities=forbid(random_table(74, (3, 3, 3)), step == 1))
+    draft = LagCheckpoint(name="law-zeros-draft", probabilities=forbid(random_table(75, (3, 3, 3)), step == 2))
+    return CheckpointPair(
+        name="law-zeros", target=target, draft=draft, prompt=(2, 0), aim="ids with p = 0 < q and with q = 0 < p"
+    )
+
+
+def _counts() -> CheckpointPair:
+    generator = np.random.default_rng(76)
+    gains = generator.normal(0, 2, (3, 3)) - 5 * np.eye(3)
+    target = MemoryCheckpoint(name="law-counts", probabilities=random_table(77, (3, 3), concentration=2.0), gains=gains)
+    draft = LagCheckpoint(name="law-counts-draft", probabilities=random_table(78, (3, 3, 3)))
+    return CheckpointPair(
+        name="law-counts", target=target, draft=draft, prompt=(0, 1), aim="the counts of all tokens decide"
+    )
+
+
+def _window() -> CheckpointPair:
+    target = LagCheckpoint(
+        name="law-window", probabilities=random_table(79, (3, 3, 3), concentration=0.8), lag=2, sliding=3
+    )
+    draft = LagCheckpoint(
+        name="law-window-draft", probabilities=random_table(80, (3, 3, 3), concentration=0.8), lag=2, sliding=3
+    )
+    return CheckpointPair(
+        name="law-window", target=target, draft=draft, prompt=(0, 1, 2), aim="the oldest row of a window of 3 decides"
+    )
+
+
+def _position() -> CheckpointPair:
+    anchored = forbid(random_table(81, (4, 4), concentration=3.0), np.arange(4) == 0)
+    target = PositionCheckpoint(
+        name="law-position", probabilities=anchored, residues=random_table(82, (7, 4), concentration=0.5)
+    )
+    draft = PositionCheckpoint(
+        name="law-position-draft", probabilities=anchored, residues=random_table(83, (7, 4), concentration=0.5)
+    )
+    return CheckpointPair(
+        name="law-position", target=target, draft=draft, prompt=(0, 2), aim="the position modulo 7 decides"
+    )

@@ -1,0 +1,133 @@
+"""Other requests of a batch: their number, their order and their end may not move a token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from eredu_conformance.checks.bench import Bench
+from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs
+from eredu_conformance.checks.comparing import first_difference, require_equal
+from eredu_conformance.checks.path.cases import DEPTH, PAIRS, REQUESTS, RULES, TOKENS, label, switched_trial
+from eredu_conformance.checks.roots import root
+from eredu_conformance.checks.trial import Trial
+from eredu_conformance.protocol import Acceptance, Answer, Feature, Finish, Schedule
+
+Run = Callable[[str, Acceptance | None, Bench, int], Evidence]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim about the other requests: its rule, how it is put, and whether requests are cancelled for it."""
+
+    rule: str
+    about: str
+    run: Run
+    cancels: bool = False
+
+
+def _alone(name: str, acceptance: Acceptance | None, bench: Bench, seed: int) -> Evidence:
+    trial = replace(switched_trial(name, acceptance, seed), schedule=_schedule(bench))
+
+    def due(candidate: Trial) -> tuple[Answer, ...]:
+        lonely = replace(candidate, schedule=Schedule())
+        return tuple(bench.answers(lonely.alone(index))[0] for index in range(len(candidate.requests)))
+
+    compared = require_equal(bench, trial, due, what="requests decoded together and each alone")
+    return Evidence(text=f"{compared} tokens equal")
+
+
+def _order(name: str, acceptance: Acceptance | None, bench: Bench, seed: int) -> Evidence:
+    trial = replace(switched_trial(name, acceptance, seed), schedule=_schedule(bench))
+
+    def due(candidate: Trial) -> tuple[Answer, ...]:
+        return bench.answers(replace(candidate, requests=candidate.requests[::-1]))[::-1]
+
+    compared = require_equal(bench, trial, due, what="a batch and the same batch in reverse order")
+    return Evidence(text=f"{compared} tokens equal")
+
+
+def _batch_roots(name: str, acceptance: Acceptance | None, bench: Bench, seed: int) -> Evidence:
+    """Without seeds of their own, requests take the call's seed and their number, and nothing from each other."""
+    trial = replace(switched_trial(name, acceptance, seed, seeded=False), seed=root(seed, "path.batch-roots"))
+
+    def due(candidate: Trial) -> tuple[Answer, ...]:
+        longer = replace(candidate, requests=(*candidate.requests, candidate.requests[0]), schedule=_schedule(bench))
+        return bench.answers(longer)[:-1]
+
+    compared = require_equal(bench, trial, due, what="a batch of one seed, and the same with one request more behind")
+    return Evidence(text=f"{compared} tokens equal")
+
+
+def _neighbour_cancelled(name: str, acceptance: Acceptance | None, bench: Bench, seed: int) -> Evidence:
+    whole = replace(switched_trial(name, acceptance, seed), schedule=_schedule(bench))
+    expected = bench.answers(whole)[1:]
+    for after in (0, 1, 4, 7):
+        first = replace(whole.requests[0], cancel_after=after)
+        trial = replace(whole, requests=(first, *whole.requests[1:]))
+        found = first_difference(bench.answers(trial)[1:], expected)
+        if found is not None:
+            index, _, message = found
+            raise _failure(f"request {index + 1}, beside one cancelled after {after} tokens: {message}", trial)
+    return Evidence(text=f"4 cancellations, {4 * sum(len(answer.tokens) for answer in expected)} tokens equal")
+
+
+def _cancelled_prefix(name: str, acceptance: Acceptance | None, bench: Bench, seed: int) -> Evidence:
+    """A cancelled request keeps what it had published, a prefix of its whole output, and nothing of a round behind."""
+    whole = replace(switched_trial(name, acceptance, seed).alone(0), schedule=_schedule(bench))
+    full = bench.answers(whole)[0].tokens
+    for after in range(0, TOKENS, 2):
+        trial = replace(whole, requests=(replace(whole.requests[0], cancel_after=after),))
+        answer = bench.answers(trial)[0]
+        told = len(answer.tokens)
+        if answer.tokens != full[:told]:
+            raise _failure(f"cancelled after {after}: {list(answer.tokens)} is no prefix of {list(full)}", trial)
+        if answer.finish is not Finish.CANCELLED and answer.tokens != full:
+            raise _failure(f"cancelled after {after}: it ended with {answer.finish.value} and {told} tokens", trial)
+        if not after <= told <= (after + DEPTH if after else 0):
+            raise _failure(
+                f"cancelled as soon as {after} tokens were published: {told} came, more than one round behind", trial
+            )
+    return Evidence(text=f"{TOKENS // 2} cancellations, each a prefix of the whole output")
+
+
+CLAIMS = {
+    "alone-or-together": Claim("scheduling.requests-independent", "a batch is each of its requests alone", _alone),
+    "order": Claim("scheduling.ring", "the order of a batch moves no token", _order),
+    "batch-roots": Claim("randomness.address-to-key", "one more request behind a batch moves no token", _batch_roots),
+    "neighbour-cancelled": Claim(
+        "scheduling.requests-independent", "cancelling a neighbour moves no token", _neighbour_cancelled, cancels=True
+    ),
+    "cancelled-prefix": Claim(
+        "cancellation.leaves-no-trace", "a cancelled output is a prefix of the whole", _cancelled_prefix, cancels=True
+    ),
+}
+
+
+def checks() -> Iterator[Check]:
+    """One check for each pair, rule and claim."""
+    for name, tier in PAIRS.items():
+        for acceptance in RULES:
+            for claim, told in CLAIMS.items():
+                features = {Feature.SEEDS} | ({Feature.CANCELLATION} if told.cancels else set())
+                yield Check(
+                    id=f"path.{claim}/{name}/{label(acceptance)}",
+                    rule=told.rule,
+                    kind=Kind.PATH,
+                    tier=tier,
+                    about=f"Under {label(acceptance)} decoding, {told.about}.",
+                    needs=Needs(
+                        features=frozenset(features), acceptance=acceptance, proposals=DEPTH, batch=REQUESTS + 1
+                    ),
+                    run=partial(told.run, name, acceptance),
+                )
+
+
+def _schedule(bench: Bench) -> Schedule:
+    """Lookahead where the subject has it, so that there is more to disturb."""
+    return Schedule(lookahead=Feature.LOOKAHEAD in bench.capabilities.features)
+
+
+def _failure(message: str, trial: Trial) -> CheckFailure:
+    return CheckFailure(Counterexample(message=message, history=trial.requests[0].prompt, case=trial.describe()))

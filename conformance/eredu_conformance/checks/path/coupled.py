@@ -1,0 +1,57 @@
+"""Coupled decoding: the output is a function of target, prompt and seed alone, so it equals plain decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from eredu_conformance.checks.bench import Bench
+from eredu_conformance.checks.check import Check, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.comparing import require_equal
+from eredu_conformance.checks.roots import root
+from eredu_conformance.checks.trial import Trial
+from eredu_conformance.crafted import crafted_pair, crafted_pairs
+from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions
+
+TOKENS = 20
+DEPTHS = {1: Tier.STANDARD, 2: Tier.QUICK, 3: Tier.STANDARD, 5: Tier.STANDARD, 8: Tier.NIGHTLY}
+"""K, and the tier that asks for it."""
+SEEDS = {Tier.QUICK: 1, Tier.STANDARD: 2, Tier.NIGHTLY: 12}
+"""Requests by the tier of the check."""
+
+
+def checks() -> Iterator[Check]:
+    """One check for each crafted pair and K."""
+    for pair in crafted_pairs():
+        for depth, tier in DEPTHS.items():
+            yield Check(
+                id=f"path.coupled-equals-plain/{pair.name}/k{depth}",
+                rule="verify.coupled-shared-vector",
+                kind=Kind.PATH,
+                tier=tier,
+                about=f"With one seed, coupled decoding with K = {depth} is plain decoding ({pair.aim}).",
+                needs=Needs(features=frozenset({Feature.SEEDS}), acceptance=Acceptance.COUPLED, proposals=depth),
+                run=partial(_run, pair.name, depth, SEEDS[tier]),
+            )
+
+
+def coupled_requests(
+    prompt: tuple[int, ...], options: RunOptions, *, seed: int, name: str, count: int
+) -> list[Request]:
+    """Requests that differ in their seeds."""
+    return [
+        Request(prompt=prompt, options=replace(options, seed=root(seed, name, index), acceptance=Acceptance.COUPLED))
+        for index in range(count)
+    ]
+
+
+def _run(name: str, depth: int, count: int, bench: Bench, seed: int) -> Evidence:
+    pair = crafted_pair(name)
+    options = RunOptions(max_tokens=TOKENS, temperature=1.0, max_proposals=depth)
+    requests = coupled_requests(pair.prompt, options, seed=seed, name=f"path.coupled/{name}", count=count)
+    trial = Trial(pair=pair, requests=tuple(requests))
+    compared = require_equal(
+        bench, trial, bench.plain_answers, what=f"coupled decoding with K = {depth} and plain decoding of one seed"
+    )
+    return Evidence(text=f"{compared} tokens equal")

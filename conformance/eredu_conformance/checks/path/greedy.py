@@ -1,0 +1,40 @@
+"""Greedy decoding takes the most probable id, whatever K and whatever the drafter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from eredu_conformance.checks.bench import Bench
+from eredu_conformance.checks.check import Check, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.comparing import greedy_due, require_equal
+from eredu_conformance.checks.trial import Trial
+from eredu_conformance.crafted import crafted_pair, crafted_pairs
+from eredu_conformance.protocol import Request, RunOptions
+
+TOKENS = 24
+DEPTHS = {0: Tier.QUICK, 1: Tier.STANDARD, 2: Tier.STANDARD, 3: Tier.QUICK, 5: Tier.STANDARD, 8: Tier.NIGHTLY}
+"""K, and the tier that asks for it."""
+
+
+def checks() -> Iterator[Check]:
+    """One check for each crafted pair and K."""
+    for pair in crafted_pairs():
+        for depth, tier in DEPTHS.items():
+            yield Check(
+                id=f"path.greedy-is-argmax/{pair.name}/k{depth}",
+                rule="verify.greedy-argmax" if depth else "draft.empty-block-is-plain",
+                kind=Kind.PATH,
+                tier=tier,
+                about=f"At temperature 0 with K = {depth} the output is the law's own argmax ({pair.aim}).",
+                needs=Needs(proposals=depth),
+                run=partial(_run, pair.name, depth),
+            )
+
+
+def _run(name: str, depth: int, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+    pair = crafted_pair(name)
+    request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=TOKENS, max_proposals=depth))
+    trial = Trial(pair=pair, requests=(request,))
+    count = require_equal(bench, trial, greedy_due, what=f"greedy decoding with K = {depth} and the law's argmax")
+    return Evidence(text=f"{count} tokens equal")

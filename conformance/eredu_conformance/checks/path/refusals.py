@@ -1,0 +1,117 @@
+"""What a subject doesn't declare, it must refuse when asked: an option that is silently ignored is a wrong answer.
+
+The suite never asks undeclared things elsewhere, so here the subject is asked directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from eredu_conformance.checks.bench import Bench
+from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.trial import Trial
+from eredu_conformance.crafted import crafted_pair
+from eredu_conformance.protocol import Acceptance, Request, Run, RunOptions, Schedule, SkippedRunError
+
+_ASKED: Mapping[str, Mapping[str, Any]] = {
+    "top_k": {"top_k": 2, "temperature": 1.0},
+    "top_p": {"top_p": 0.5, "temperature": 1.0},
+    "min_p": {"min_p": 0.2, "temperature": 1.0},
+    "logit_bias": {"logit_bias": ((1, 4.0),)},
+    "repetition_penalty": {"repetition_penalty": 2.0},
+    "frequency_penalty": {"frequency_penalty": 1.0},
+    "presence_penalty": {"presence_penalty": 1.0},
+    "eos_ids": {"eos_ids": (1,)},
+    "stop_sequences": {"stop_sequences": ((1, 2),)},
+    "grammar": {"grammar": (((1, 1),), ())},
+}
+_SCHEDULED: Mapping[str, Schedule] = {
+    "lookahead": Schedule(lookahead=True),
+    "prefill_chunk": Schedule(prefill_chunk=1),
+    "max_in_flight": Schedule(max_in_flight=1),
+}
+
+
+Candidates = Callable[[Bench], Iterator[tuple[str, Run]]]
+
+
+def _run(candidates: Candidates, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+    asked = [(name, run) for name, run in candidates(bench) if bench.capabilities.obstacle(run) is not None]
+    if not asked:
+        raise SkippedRunError(f"{bench.capabilities.name} declares all of them")
+    ignored = [name for name, run in asked if not _refuses(bench, run)]
+    if ignored:
+        trial = _trial()
+        raise CheckFailure(
+            Counterexample(
+                message=f"asked for {', '.join(ignored)}, which it doesn't declare, the subject answered as if it did; "
+                "raise or skip instead",
+                history=trial.requests[0].prompt,
+                case={"asked": ignored, **trial.describe()},
+            )
+        )
+    return Evidence(text=f"{len(asked)} undeclared requests refused: {', '.join(name for name, _ in asked)}")
+
+
+def _refuses(bench: Bench, run: Run) -> bool:
+    try:
+        bench.subject.run(run)
+    except Exception:  # Whatever an engine raises is a refusal.
+        return True
+    return False
+
+
+def _trial() -> Trial:
+    pair = crafted_pair("table-near")
+    request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=6, max_proposals=2))
+    return Trial(pair=pair, requests=(request,))
+
+
+def _options(bench: Bench) -> Iterator[tuple[str, Run]]:
+    trial = _trial()
+    place = bench.place(trial.pair)
+    request = trial.requests[0]
+    for name, settings in _ASKED.items():
+        asked = replace(request, options=replace(request.options, **settings))
+        yield name, replace(trial, requests=(asked,)).run(place)
+    for name, schedule in _SCHEDULED.items():
+        yield name, replace(trial, schedule=schedule).run(place)
+
+
+def _calls(bench: Bench) -> Iterator[tuple[str, Run]]:
+    trial = _trial()
+    place = bench.place(trial.pair)
+    request = trial.requests[0]
+    for rule in Acceptance:
+        options = replace(request.options, acceptance=rule, temperature=1.0)
+        yield f"the rule {rule.value}", replace(trial, requests=(replace(request, options=options),)).run(place)
+    deeper = replace(request.options, max_proposals=bench.capabilities.max_proposals + 1)
+    yield "a larger K", replace(trial, requests=(replace(request, options=deeper),)).run(place)
+    yield "injected randomness", replace(trial.run(place), choices=())
+    yield "cancellation", replace(trial, requests=(replace(request, cancel_after=2),)).run(place)
+    yield "a second request", replace(trial, requests=(request, request)).run(place)
+
+
+def checks() -> Iterator[Check]:
+    """One check for options, one for rules and sizes."""
+    yield Check(
+        id="path.undeclared-option-is-refused",
+        rule="capability.no-silent-fallback",
+        kind=Kind.PATH,
+        tier=Tier.QUICK,
+        about="An option that the subject doesn't declare is refused when it is asked for with proposals.",
+        needs=Needs(proposals=2),
+        run=partial(_run, _options),
+    )
+    yield Check(
+        id="path.undeclared-call-is-refused",
+        rule="capability.no-silent-fallback",
+        kind=Kind.PATH,
+        tier=Tier.QUICK,
+        about="Rules, injected randomness and a K that the subject doesn't declare are refused when asked for.",
+        needs=Needs(proposals=2),
+        run=partial(_run, _calls),
+    )

@@ -1,0 +1,15 @@
+"""Checks of the state: what caches, books and boundaries hold, as far as tokens, counters and traces show it.
+
+The crafted laws depend on every cached row, its order and its position, so a wrong state is a wrong token. The
+white-box half (snapshots of the caches themselves) belongs to the engine's own tests.
+"""
+
+from __future__ import annotations
+
+from eredu_conformance.checks.check import Check
+from eredu_conformance.checks.state import books, boundary, prefill, rollback, windows
+
+
+def checks() -> tuple[Check, ...]:
+    """All of them, rollback first."""
+    return (*rollback.checks(), *windows.checks(), *prefill.checks(), *books.checks(), *boundary.checks())

@@ -1,0 +1,115 @@
+"""Books: counters that balance and that tell the rounds there were; a drafter whose state drifts shows in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from eredu_conformance.checks.bench import Bench
+from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.roots import root
+from eredu_conformance.checks.state.forced import PARTS, SENSITIVE, forced_pair
+from eredu_conformance.checks.state.simulation import greedy_rounds
+from eredu_conformance.checks.trial import Trial
+from eredu_conformance.crafted import crafted_pair
+from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule, SkippedRunError
+
+TOKENS = 26
+DEPTHS = {1: Tier.STANDARD, 3: Tier.QUICK, 4: Tier.STANDARD}
+
+BALANCES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "statistics.proposals-balance": (("drafted",), ("accepted", "rejected", "unexamined")),
+    "statistics.emitted-balance": (("emitted",), ("accepted", "target_tokens")),
+    "statistics.lookahead-balance": (
+        ("lookahead_drafted",),
+        ("lookahead_consumed", "lookahead_reused", "lookahead_discarded"),
+    ),
+}
+"""Counters whose sums must be equal, by rule."""
+
+
+def checks() -> Iterator[Check]:
+    """Acceptance of drafts that are right and wrong at chosen places, and balances under every rule."""
+    for name in SENSITIVE:
+        for depth, tier in DEPTHS.items():
+            yield Check(
+                id=f"state.drafter-frontier/{name}/k{depth}",
+                rule="rollback.drafter-follows",
+                kind=Kind.STATE,
+                tier=tier,
+                about="Under greedy decoding as many proposals are accepted as the two laws agree on.",
+                needs=Needs(proposals=depth, features=frozenset({Feature.STATISTICS})),
+                run=partial(_accepted, name, depth),
+            )
+    for rule, (left, right) in BALANCES.items():
+        for acceptance in Acceptance:
+            ahead = {Feature.LOOKAHEAD} if "lookahead" in rule else set()
+            yield Check(
+                id=f"state.books/{rule.partition('.')[2]}/{acceptance.value}",
+                rule=rule,
+                kind=Kind.STATE,
+                tier=Tier.QUICK,
+                about=f"In every answer, {' + '.join(left)} = {' + '.join(right)}.",
+                needs=Needs(
+                    proposals=3, acceptance=acceptance, features=frozenset({Feature.STATISTICS, Feature.SEEDS} | ahead)
+                ),
+                run=partial(_balance, rule, acceptance),
+            )
+
+
+def _accepted(name: str, depth: int, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+    """An engine may clip its last round at the budget itself instead of one below it: both counts are right."""
+    seen = 0
+    for part in (None, *PARTS):
+        pair = forced_pair(name, part)
+        request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=TOKENS, max_proposals=depth))
+        trial = Trial(pair=pair, requests=(request,))
+        books = _books(bench, trial)[0]
+        rounds = greedy_rounds(pair, pair.prompt, proposals=depth, tokens=TOKENS)
+        due = sum(item.accepted for item in rounds)
+        if not due <= int(books["accepted"]) <= due + 1:
+            raise CheckFailure(
+                Counterexample(
+                    message=f"{books['accepted']} proposals accepted where the laws agree on {due} "
+                    f"({pair.name}, K = {depth}): the drafter's state is not that of the committed tokens",
+                    history=pair.prompt,
+                    case=trial.describe(),
+                )
+            )
+        seen += due
+    return Evidence(text=f"{seen} proposals accepted, as the laws agree", figures={"accepted": seen})
+
+
+def _balance(rule: str, acceptance: Acceptance, bench: Bench, seed: int) -> Evidence:
+    left, right = BALANCES[rule]
+    pair = crafted_pair("table-near")
+    options = RunOptions(max_tokens=TOKENS, temperature=1.0, max_proposals=3, acceptance=acceptance)
+    requests = tuple(
+        Request(prompt=pair.prompt, options=replace(options, seed=root(seed, f"state.books/{rule}", index)))
+        for index in range(3)
+    )
+    ahead = Feature.LOOKAHEAD in bench.capabilities.features
+    trial = Trial(pair=pair, requests=requests, schedule=Schedule(lookahead=ahead))
+    for index, books in enumerate(_books(bench, trial)):
+        if absent := sorted({*left, *right} - books.keys()):
+            raise SkippedRunError(f"its statistics have no {', '.join(absent)}")
+        if sum(books[name] for name in left) != sum(books[name] for name in right):
+            counters = {name: books[name] for name in (*left, *right)}
+            raise CheckFailure(
+                Counterexample(
+                    message=f"the books of request {index} do not balance: {counters}", case=trial.describe()
+                )
+            )
+    return Evidence(text=f"{len(requests)} books balance")
+
+
+def _books(bench: Bench, trial: Trial) -> list[Mapping[str, Any]]:
+    books = [answer.statistics for answer in bench.answers(trial)]
+    found = [item for item in books if item is not None]
+    if len(found) != len(books):
+        raise CheckFailure(
+            Counterexample(message="statistics are declared, and an answer has none", case=trial.describe())
+        )
+    return found

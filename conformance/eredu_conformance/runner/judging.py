@@ -1,0 +1,42 @@
+"""Doing one check: whatever happens in it becomes a result."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from eredu_conformance.checks.bench import Bench
+from eredu_conformance.checks.check import Check, CheckFailure
+from eredu_conformance.protocol import SkippedRunError
+from eredu_conformance.runner.result import CheckResult, Outcome
+
+
+def judge(check: Check, bench: Bench, seed: int) -> CheckResult:
+    """Do a check on a bench."""
+    if (reason := check.needs.obstacle(bench.capabilities)) is not None:
+        return CheckResult.of(check, seed, Outcome.SKIPPED, reason)
+    begun, runs, tokens = time.perf_counter(), bench.runs, bench.tokens
+    found: Mapping[str, Any] = {}
+    try:
+        evidence = check.run(bench, seed)
+        outcome, message, found = Outcome.PASSED, evidence.text, {"figures": evidence.figures}
+    except CheckFailure as failure:
+        seen = failure.counterexample
+        outcome, message = Outcome.FAILED, seen.message
+        found = {"history": seen.history, "case": seen.case, "figures": seen.figures}
+    except SkippedRunError as skip:
+        outcome, message = Outcome.SKIPPED, skip.reason
+    except Exception:  # A check that raises must not end the run.
+        outcome, message = Outcome.BROKEN, traceback.format_exc(limit=-6)
+    return CheckResult.of(
+        check,
+        seed,
+        outcome,
+        message,
+        elapsed_s=time.perf_counter() - begun,
+        runs=bench.runs - runs,
+        tokens=bench.tokens - tokens,
+        **found,
+    )

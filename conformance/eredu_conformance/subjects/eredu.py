@@ -1,0 +1,233 @@
+"""The subject eredu: the library through its public calls, one batch call a run.
+
+A run in which requests are cancelled needs the scheduler itself, which the batch call does not hand out; it borrows
+the backend's executor as any visitor may, and drives the public `SpeculativeScheduler`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from eredu import (
+    AcceptanceRule,
+    GenerationOptions,
+    GenerationRequest,
+    LoadedModel,
+    MtpSchedulerOptions,
+    PreparedRequest,
+    RequestFinished,
+    SamplingOptions,
+    SpeculativeExecutor,
+    SpeculativeScheduler,
+    TokensCommitted,
+    __version__,
+    load,
+    load_assistant,
+)
+from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.engine.mlx_backend import Assistant, MlxBackend
+from eredu.errors import CapabilityError, OptionError
+from eredu.events import Event
+from eredu.options import MAX_PROPOSALS
+from eredu.randomness import RequestRandomness
+from eredu_conformance.protocol.capabilities import Capabilities, Feature
+from eredu_conformance.protocol.errors import SkippedRunError
+from eredu_conformance.protocol.options import Acceptance, RunOptions, Schedule
+from eredu_conformance.protocol.run import Answer, Finish, Request, Run, RunResult
+from eredu_conformance.subjects.automaton import automaton_constraint
+from eredu_conformance.subjects.grammar_state import GrammarState
+
+MAX_BATCH = 1024
+"""No limit of the scheduler's: a bound on what one run of the suite may ask."""
+
+
+class EreduSubject:
+    """eredu as it is installed, on MLX's default device.
+
+    Injected randomness is not declared: eredu has no public hook for it, and its laws are tested by sampling.
+
+    Args:
+        placement: How target and drafter share the machine, as in `eredu.load`.
+    """
+
+    def __init__(self, placement: str = "auto") -> None:
+        self._placement = placement
+
+    def start(self) -> Capabilities:
+        """Declare what the installed eredu has."""
+        return Capabilities(
+            name="eredu",
+            version=__version__,
+            architectures=frozenset({"llama", "qwen3"}),
+            features=frozenset(Feature) - {Feature.CHOICES},
+            options=frozenset(RunOptions.__dataclass_fields__) | frozenset(Schedule.__dataclass_fields__),
+            acceptance=(Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED),
+            max_proposals=MAX_PROPOSALS,
+            max_batch=MAX_BATCH,
+        )
+
+    def run(self, run: Run) -> RunResult:
+        """Decode all requests of a run in one call."""
+        if run.choices is not None:
+            raise SkippedRunError("eredu takes no injected randomness")
+        model = _model(run.checkpoint.target, self._placement)
+        drafter = _drafter(run)
+        trace: list[dict[str, Any]] = []
+        try:
+            call = _Call(run, [_prepare(request, model) for request in run.requests], trace)
+            answers = call.answers(model, drafter)
+        except (CapabilityError, OptionError) as error:
+            raise SkippedRunError(str(error)) from error
+        return RunResult(answers=answers, trace=tuple(trace))
+
+    def stop(self) -> None:
+        """Forget the loaded models."""
+        _model.cache_clear()
+        _assistant.cache_clear()
+
+
+@lru_cache(maxsize=128)
+def _model(directory: Path, placement: str) -> LoadedModel[MlxBackend]:
+    return load(directory, placement=placement)
+
+
+@lru_cache(maxsize=128)
+def _assistant(directory: Path) -> Assistant:
+    return load_assistant(directory, tokenizer=load_tokenizer(directory))
+
+
+def _drafter(run: Run) -> Assistant | None:
+    if not run.speculates:
+        return None
+    if run.checkpoint.draft is None:
+        raise SkippedRunError("the run asks for proposals and names no draft checkpoint")
+    return _assistant(run.checkpoint.draft)
+
+
+def _prepare(request: Request, model: LoadedModel[MlxBackend]) -> PreparedRequest:
+    options, grammar = request.options, request.options.grammar
+    rule = options.acceptance or Acceptance.REJECTION
+    if rule is Acceptance.MATCHING:
+        raise SkippedRunError("eredu doesn't have the acceptance rule matching")
+    constraint = None
+    if grammar is not None:
+        constraint = GrammarState.before(automaton_constraint(grammar, model.backend.target.vocabulary_size))
+    return PreparedRequest(
+        prompt=request.prompt,
+        options=GenerationOptions(
+            max_tokens=options.max_tokens,
+            sampling=_sampling(options),
+            seed=options.seed,
+            acceptance=AcceptanceRule(rule.value),
+            max_proposals=options.max_proposals,
+            lookahead_depth=options.lookahead_depth,
+            eos_ids=frozenset(options.eos_ids),
+            stop_sequences=options.stop_sequences,
+        ),
+        constraint=constraint,
+    )
+
+
+def _sampling(options: RunOptions) -> SamplingOptions:
+    names = SamplingOptions.__dataclass_fields__
+    shared: dict[str, Any] = {name: getattr(options, name) for name in names if name != "logit_bias"}
+    return SamplingOptions(logit_bias=dict(options.logit_bias), **shared)
+
+
+def _schedule(schedule: Schedule) -> MtpSchedulerOptions:
+    counts = ("adaptive_window", "prefill_chunk", "max_in_flight", "max_branches")
+    given = {name: value for name in counts if (value := getattr(schedule, name)) is not None}
+    return MtpSchedulerOptions(lookahead=schedule.lookahead, adaptive_lookahead=schedule.adaptive_lookahead, **given)
+
+
+@dataclass
+class _Call:
+    """One call of eredu, by the front door or, where requests are cancelled, on a borrowed executor."""
+
+    run: Run
+    requests: Sequence[PreparedRequest]
+    trace: list[dict[str, Any]]
+
+    def answers(self, model: LoadedModel[MlxBackend], drafter: Assistant | None) -> tuple[Answer, ...]:
+        """Answers in the order of the requests."""
+        if any(request.cancel_after is not None for request in self.run.requests):
+            if drafter is None:
+                return model.backend.lend_plain(self)
+            return model.backend.lend_speculative(drafter, self)
+        arguments: dict[str, Any] = {
+            "seed": self.run.seed or 0,
+            "schedule": _schedule(self.run.schedule),
+            "trace": self.trace.append,
+        }
+        if drafter is None:
+            batch = model.generate_prepared_chat(self.requests, **arguments)
+        else:
+            batch = model.generate_prepared_chat_mtp_batch(self.requests, drafter, **arguments)
+        return tuple(
+            Answer(tokens=one.tokens, finish=Finish(one.finish.value), statistics=one.statistics.to_json())
+            for one in batch.results
+        )
+
+    def visit(self, executor: SpeculativeExecutor[Any, Any, Any]) -> tuple[Answer, ...]:
+        """Run the requests, cancelling each when it has published what its `cancel_after` says."""
+        watch = _Cancelling(self.run.requests)
+        scheduler = SpeculativeScheduler[Any, Any, Any](
+            executor, options=_schedule(self.run.schedule), sink=watch, trace=self.trace.append
+        )
+        watch.scheduler = scheduler
+        try:
+            for index in range(len(self.requests)):
+                scheduler.add(self._resolve(index))
+                watch.cancel_if_due(index)
+            scheduler.run()
+        finally:
+            scheduler.close()
+        return tuple(watch.answer(index) for index in range(len(self.requests)))
+
+    def _resolve(self, index: int) -> GenerationRequest:
+        request = self.requests[index]
+        seed = request.options.seed
+        return GenerationRequest(
+            index=index,
+            prompt=tuple(request.prompt),
+            options=request.options,
+            randomness=RequestRandomness.from_batch(self.run.seed or 0, index)
+            if seed is None
+            else RequestRandomness.from_seed(seed),
+            constraint=request.constraint,
+        )
+
+
+@dataclass
+class _Cancelling:
+    """An event sink that keeps what was published and cancels requests from inside the callback."""
+
+    requests: Sequence[Request]
+    scheduler: SpeculativeScheduler[Any, Any, Any] | None = None
+    tokens: dict[int, list[int]] = field(default_factory=dict)
+    ends: dict[int, RequestFinished] = field(default_factory=dict)
+
+    def __call__(self, event: Event) -> None:
+        """Take one event."""
+        match event:
+            case TokensCommitted():
+                self.tokens.setdefault(event.request, []).extend(event.tokens)
+                self.cancel_if_due(event.request)
+            case RequestFinished():
+                self.ends[event.request] = event
+
+    def cancel_if_due(self, index: int) -> None:
+        """Cancel a request that has published enough."""
+        due = self.requests[index].cancel_after
+        if due is not None and self.scheduler is not None and len(self.tokens.get(index, ())) >= due:
+            self.scheduler.cancel(index)
+
+    def answer(self, index: int) -> Answer:
+        """What a request got."""
+        end = self.ends[index]
+        statistics: Mapping[str, Any] = end.statistics.to_json()
+        return Answer(tokens=tuple(self.tokens.get(index, ())), finish=Finish(end.reason.value), statistics=statistics)

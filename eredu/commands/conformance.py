@@ -1,0 +1,178 @@
+"""`eredu conformance`: hold an engine to the rules."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from eredu.commands.console import ExitStatus, work_progress
+from eredu.errors import EreduError, OptionError
+
+if TYPE_CHECKING:
+    from eredu_conformance.protocol import Capabilities, ExpectedFailures
+    from eredu_conformance.runner import CheckResult, Plan, Report, SubjectSource
+
+CHOICE = "Which checks"
+REPORTS = "Reports"
+
+TIERS = ("quick", "standard", "nightly")
+KINDS = ("path", "law", "state", "stateful", "trace")
+
+
+def conformance(
+    *,
+    subject: Annotated[
+        str, typer.Option(metavar="NAME", help="eredu, reference, mlx-lm, or package.module:Factory.")
+    ] = "eredu",
+    command: Annotated[
+        str | None, typer.Option(help="A program that speaks the suite's JSON lines, instead of --subject.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option(help=f"{', '.join(KINDS)}; may be repeated.", rich_help_panel=CHOICE)
+    ] = None,
+    rule: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Rules, such as 'terminal.*'.", rich_help_panel=CHOICE)
+    ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="Checks by id; one in full is run whatever --tier.", rich_help_panel=CHOICE
+        ),
+    ] = None,
+    tier: Annotated[str, typer.Option(help=f"{', '.join(TIERS)}.", rich_help_panel=CHOICE)] = "standard",
+    seed: Annotated[
+        int | None, typer.Option(help="0 unless given; the nightly tier draws a new one.", rich_help_panel=CHOICE)
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Processes; as many as there are cores unless given.", min=0)] = 0,
+    list_checks: Annotated[
+        bool, typer.Option("--list", help="Print the chosen checks and run none.", rich_help_panel=CHOICE)
+    ] = False,
+    expected: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Your expected failures.", rich_help_panel=REPORTS)
+    ] = None,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="Print the kill matrix: every planted fault against every oracle.")
+    ] = False,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", rich_help_panel=REPORTS)] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE.json", rich_help_panel=REPORTS)] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="A page that stands alone.", rich_help_panel=REPORTS)
+    ] = None,
+) -> None:
+    """Hold an engine of speculative decoding to the rules, and print what was seen, rule by rule.
+
+    A smoke stage comes first and tells a wrong adapter from a wrong engine. Each failure comes with its rule, its seed,
+    the smallest history found and a command that does that check again.
+
+    Exit status: 0 no rule was seen broken, 1 some were, 2 nothing could be judged.
+    """
+    if faults:
+        raise typer.Exit(_print_faults())
+    with _suite_errors():
+        from eredu_conformance.checks.check import Kind, Tier  # noqa: PLC0415 (only this command may)
+        from eredu_conformance.runner import Plan, SubjectSource  # noqa: PLC0415
+
+        plan = Plan(
+            tier=Tier(_one_of("--tier", tier, TIERS)),
+            kinds=tuple(Kind(_one_of("--kind", item, KINDS)) for item in kind or ()),
+            rules=tuple(rule or ()),
+            checks=tuple(check or ()),
+            seed=_seed(seed, tier),
+        )
+        if list_checks:
+            _print_list(plan)
+            return
+        source = SubjectSource(name=subject, command=command)
+        report = _conduct(source, plan, jobs or os.cpu_count() or 1, expected)
+        _write(report, junit=junit, as_json=as_json, html=html)
+        _print(report)
+    raise typer.Exit(int(report.status))
+
+
+@contextmanager
+def _suite_errors() -> Iterator[None]:
+    """Errors of the suite as errors of this command: one message and status 2."""
+    from eredu_conformance.protocol import ConformanceError  # noqa: PLC0415
+
+    try:
+        yield
+    except ConformanceError as error:
+        raise EreduError(str(error)) from error
+
+
+def _one_of(option: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise OptionError(f"{option} was {value!r}; expected one of {', '.join(known)}")
+    return value
+
+
+def _seed(seed: int | None, tier: str) -> int:
+    """A fixed seed makes the outcome of a tier a fact; the nightly tier is there to look elsewhere."""
+    if seed is not None:
+        return seed
+    return secrets.randbits(32) if tier == "nightly" else 0
+
+
+def _conduct(source: SubjectSource, plan: Plan, jobs: int, expected: Path | None) -> Report:
+    from eredu_conformance.protocol import read_expected_failures  # noqa: PLC0415
+    from eredu_conformance.runner import Outcome, conduct  # noqa: PLC0415
+
+    read: Callable[[Capabilities], ExpectedFailures] | None = None
+    if expected is not None:
+        file = expected
+
+        def read(capabilities: Capabilities) -> ExpectedFailures:
+            return read_expected_failures(file, subject=capabilities.name)
+
+    with work_progress() as bar:
+        task = bar.add_task("smoke stage", total=None)
+        failed = 0
+
+        def advance(result: CheckResult, done: int, total: int) -> None:
+            nonlocal failed
+            failed += result.outcome is Outcome.FAILED
+            bar.update(task, completed=done, total=total, description=f"checks, {failed} failed")
+
+        return conduct(source, plan, jobs=jobs, expected=read, progress=advance)
+
+
+def _print(report: Report) -> None:
+    from eredu_conformance.runner.table import print_report  # noqa: PLC0415
+
+    print_report(report, Console())
+
+
+def _print_list(plan: Plan) -> None:
+    from eredu_conformance.runner.table import check_table  # noqa: PLC0415
+
+    Console().print(check_table(plan.select()))
+
+
+def _print_faults() -> int:
+    from eredu_conformance.runner.kill_table import print_kill_matrix  # noqa: PLC0415
+
+    with work_progress() as bar:
+        task = bar.add_task("faults", total=None)
+        clean = print_kill_matrix(Console(), progress=lambda name: bar.update(task, description=name))
+    return int(ExitStatus.OK if clean else ExitStatus.CHECK_FAILED)
+
+
+def _write(report: Report, *, junit: Path | None, as_json: Path | None, html: Path | None) -> None:
+    from eredu_conformance.runner.html import html_page  # noqa: PLC0415
+    from eredu_conformance.runner.junit import junit_tree  # noqa: PLC0415
+    from eredu_conformance.runner.records import report_record  # noqa: PLC0415
+
+    if junit is not None:
+        junit_tree(report).write(junit, encoding="utf-8", xml_declaration=True)
+    if as_json is not None:
+        as_json.write_text(json.dumps(report_record(report), indent=1) + "\n", encoding="utf-8")
+    if html is not None:
+        html.write_text(html_page(report), encoding="utf-8")
