@@ -100,6 +100,8 @@ class Request:
     text: TextOptions | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "acceptance", AcceptanceRule(self.acceptance))
+        object.__setattr__(self, "eos_ids", frozenset(self.eos_ids))
         if not self.prompt:
             raise RequestError("the prompt was empty; the first row needs at least one token to stand on")
         if self.max_tokens < 1 or self.max_proposals < 0:

@@ -3,12 +3,13 @@
 from eredu_conformance.faults.catalogue import FAULTS, fault_named
 from eredu_conformance.faults.elsewhere import ELSEWHERE, Elsewhere
 from eredu_conformance.faults.fault import Fault
-from eredu_conformance.faults.matrix import KILL_SEEDS, KillRow, false_alarms, kill_matrix, kill_row
+from eredu_conformance.faults.matrix import KILL_SEEDS, SURVEY_SEEDS, KillRow, false_alarms, kill_matrix, kill_row
 
 __all__ = [
     "ELSEWHERE",
     "FAULTS",
     "KILL_SEEDS",
+    "SURVEY_SEEDS",
     "Elsewhere",
     "Fault",
     "KillRow",

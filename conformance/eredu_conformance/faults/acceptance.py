@@ -49,7 +49,7 @@ def _rounded_coin(source: RandomSource, address: Address) -> Uniform:
 
 def _absolute_difference(target: Row, draft: Row, weight: float) -> Row:
     excess: Row = np.abs(weight * target - draft)
-    result: Row = excess / excess.sum()
+    result: Row = excess / excess.sum() if excess.any() else excess
     return result
 
 

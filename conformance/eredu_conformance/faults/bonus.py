@@ -109,7 +109,7 @@ FAULTS = (
         rule="draft.in-order",
         source="constructed",
         killer="path",
-        story="A block is kept as a stack.",
+        story="A block is kept as a stack, and leaves it from the top.",
         replace={"candidates": _in_reverse},
     ),
     Fault(
@@ -143,8 +143,8 @@ FAULTS = (
         rule="bonus.after-full-acceptance",
         source="lattice 509",
         killer="trace",
-        story="A fully accepted round ends without its bonus. The next round draws that token: law and path stay, a"
-        " token of every good round is lost.",
+        story="A fully accepted round ends without its bonus. Without lookahead the next round draws that token, so law"
+        " and path stay, and a token of every good round is lost.",
         replace={"candidates": _dropped},
     ),
     Fault(

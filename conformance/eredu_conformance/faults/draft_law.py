@@ -36,7 +36,7 @@ def _argmax(source: RandomSource, address: Address, row: Row) -> int:  # noqa: A
 def _best_two(source: RandomSource, address: Address, row: Row) -> int:
     second = np.sort(row)[-2]
     kept = np.where(row >= second, row, 0.0)
-    return source.categorical(address, kept / kept.sum())
+    return source.categorical(address, kept / kept.sum() if kept.any() else row)
 
 
 def bfloat16(row: Row) -> Row:

@@ -47,9 +47,10 @@ ELSEWHERE = (
         "parity of captured states against the original forward pass",
     ),
     Elsewhere(
-        "scheduling: a ring that starves a request, a bound that is overrun, an edge that does not exist",
+        "scheduling: a ring that starves a request, a bound on verifications or branches that is overrun, a phase edge"
+        " that does not exist, a stall that goes unnoticed, a cancellation that waits although nothing was submitted",
         "constructed",
-        "the reference decodes one request at a time and has no scheduler",
+        "the reference decodes one request at a time and has no scheduler; its requests never wait for each other",
         "exhaustive exploration of the spec's machine, and the lock-step machine over the engine",
     ),
     Elsewhere(
@@ -57,6 +58,12 @@ ELSEWHERE = (
         "ml-explore/mlx-lm 1109, ml-explore/mlx-lm 1423",
         "the reference computes every row by itself; this is numerics, and no claim of law covers it",
         "the numerics audit, which reports it and hides it in no tolerance",
+    ),
+    Elsewhere(
+        "placement of target and drafter that changes a token",
+        "constructed",
+        "the reference has one placement",
+        "equality of outputs across placements of the engine",
     ),
     Elsewhere(
         "missing dependencies between device streams",

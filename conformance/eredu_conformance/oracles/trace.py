@@ -152,7 +152,7 @@ def _check_emission(books: Books, events: dict[str, Event]) -> None:
 def _check_branch(books: Books, events: dict[str, Event]) -> None:
     proposals, resolved = events["draft"]["proposals"], events["resolve"]
     due = books.branch_due(len(proposals))
-    expect("branch" in events, due > 0, what="whether the round has a branch")
+    expect({name in events for name in BRANCH}, {due > 0}, what="whether the round has a branch, whole")
     books.carried = []
     if due == 0:
         return
