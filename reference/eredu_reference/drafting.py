@@ -36,6 +36,8 @@ def draft_branch(setting: Setting, state: Decoding) -> None:
     pieces, drafter, frontier = setting.pieces, setting.drafter, work.block.frontier
     if drafter is None or frontier is None:
         return
+    if pieces.drafting_ends(state.request.constraint, work.block.grammar):
+        return
     if not pieces.may_branch(drafter, setting.schedule, state.adaptive, state.books.rounds):
         return
     start, count = len(state.output), len(work.block.tokens)

@@ -118,6 +118,8 @@ def run_round(setting: Setting, state: Decoding) -> None:
     """Take the steps of one round, in the order that the rules give."""
     for step in setting.pieces.steps:
         ACTIONS[step](setting, state)
+    grown = len(state.committed) > state.round.committed
+    assert grown or state.finish is not None, "a round that neither emits nor ends would be repeated for ever"
     forget(state)
 
 

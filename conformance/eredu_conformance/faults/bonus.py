@@ -17,6 +17,10 @@ def _dropped(proposals: tuple[int, ...], accepted: int, token: int) -> tuple[int
     return proposals if accepted == len(proposals) and proposals else (*proposals[:accepted], token)
 
 
+def _nothing_alone(proposals: tuple[int, ...], accepted: int, token: int) -> tuple[int, ...]:
+    return (*proposals[:accepted], token) if proposals else ()
+
+
 def _doubled(proposals: tuple[int, ...], accepted: int, token: int) -> tuple[int, ...]:
     behind = (token, token) if accepted == len(proposals) and proposals else (token,)
     return (*proposals[:accepted], *behind)
@@ -106,7 +110,7 @@ def _plain_token_reads_draft_noise() -> Mapping[str, object]:
 FAULTS = (
     Fault(
         name="proposals-emitted-in-reverse",
-        rule="draft.in-order",
+        rule="draft.from-frontier",
         source="constructed",
         killer="path",
         story="A block is kept as a stack, and leaves it from the top.",
@@ -132,7 +136,7 @@ FAULTS = (
     ),
     Fault(
         name="plain-token-reads-draft-noise",
-        rule="bonus.plain-token-is-a-bonus",
+        rule="draft.empty-block-is-plain",
         source="constructed",
         killer="path",
         story="A round without proposals draws its token as if it were a proposal, so K = 0 is another plain decoding.",
@@ -148,8 +152,16 @@ FAULTS = (
         replace={"candidates": _dropped},
     ),
     Fault(
+        name="empty-block-emits-nothing",
+        rule="scheduling.every-request-ends",
+        source="constructed",
+        killer="path",
+        story="A round without proposals has nothing to verify and is skipped; where k stays 0 it is skipped for ever.",
+        replace={"candidates": _nothing_alone},
+    ),
+    Fault(
         name="bonus-doubled",
-        rule="bonus.one-target-token",
+        rule="bonus.after-full-acceptance",
         source="kronk 788",
         killer="path",
         story="The bonus is emitted with its round and once more as the leading token of the next.",
@@ -197,7 +209,7 @@ FAULTS = (
     ),
     Fault(
         name="guess-becomes-the-bonus",
-        rule="lookahead.guess-never-emitted",
+        rule="bonus.from-target",
         source="constructed",
         killer="law",
         story="The branch's guess is emitted as the bonus where the target finds it possible.",

@@ -171,7 +171,7 @@ FAULTS = (
     ),
     Fault(
         name="rollback-by-replay",
-        rule="rollback.no-second-forward",
+        rule="rollback.exact-state",
         source="constructed",
         killer="scripted",
         story="A rollback empties the cache and feeds the committed tokens again: the right content, at the price of a"
@@ -180,7 +180,7 @@ FAULTS = (
     ),
     Fault(
         name="promoted-tokens-fed-again",
-        rule="promotion.frontier-follows",
+        rule="rollback.drafter-follows",
         source="constructed",
         killer="state",
         story="Behind a promotion the drafter is fed a token that its branch had taken already.",

@@ -104,7 +104,7 @@ FAULTS = (
     ),
     Fault(
         name="draft-truncated-q-full",
-        rule="draft.one-distribution",
+        rule="draft.recorded-distribution",
         source="constructed",
         killer="law",
         story="A truncation of the drafter's own is applied when drawing and forgotten when recording.",

@@ -47,8 +47,8 @@ ELSEWHERE = (
         "parity of captured states against the original forward pass",
     ),
     Elsewhere(
-        "scheduling: a ring that starves a request, a bound on verifications or branches that is overrun, a phase edge"
-        " that does not exist, a stall that goes unnoticed, a cancellation that waits although nothing was submitted",
+        "scheduling: a ring that starves a request, a turn that is torn apart, a bound on verifications or branches of"
+        " several requests that is overrun, a stall that goes unnoticed",
         "constructed",
         "the reference decodes one request at a time and has no scheduler; its requests never wait for each other",
         "exhaustive exploration of the spec's machine, and the lock-step machine over the engine",

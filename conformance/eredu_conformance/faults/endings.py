@@ -263,7 +263,7 @@ FAULTS = (
     ),
     Fault(
         name="bonus-behind-the-grammar-end",
-        rule="bonus.none-behind-grammar-end",
+        rule="constraints.drafting-stops-at-completion",
         source="constructed",
         killer="path",
         story="The last proposal completes the grammar, and the bonus comes all the same.",
@@ -271,7 +271,7 @@ FAULTS = (
     ),
     Fault(
         name="beginning-of-a-stop-leaks",
-        rule="events.text-append-only",
+        rule="events.append-only",
         source="vllm-project/vllm 47616",
         killer="path",
         story="Text is shown at once, and the first half of a stop string is out before the second arrives.",
@@ -279,7 +279,7 @@ FAULTS = (
     ),
     Fault(
         name="text-splits-characters",
-        rule="events.text-append-only",
+        rule="events.append-only",
         source="sgl-project/sglang 31598",
         killer="path",
         story="Each round is decoded by itself, and a character across two rounds becomes two replacement characters.",
@@ -287,7 +287,7 @@ FAULTS = (
     ),
     Fault(
         name="held-text-lost-at-the-end",
-        rule="events.text-append-only",
+        rule="events.append-only",
         source="vllm-project/vllm 41967",
         killer="path",
         story="Text that was held back for a stop that never came is not shown at the end.",

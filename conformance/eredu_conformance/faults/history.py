@@ -90,7 +90,7 @@ def _mask_that_gives_way(request: Request, logits: Row, history: Tokens, mask: M
 FAULTS = (
     Fault(
         name="mask-gives-way",
-        rule="constraints.no-legal-token",
+        rule="constraints.mask-on-every-row",
         source="constructed",
         killer="scripted",
         story="Where the grammar leaves no id, the row is used without its mask.",
@@ -130,7 +130,7 @@ FAULTS = (
     ),
     Fault(
         name="history-holds-rejected-proposals",
-        rule="commit.block-dropped",
+        rule="commit.on-copies",
         source="vllm-project/vllm 26467",
         killer="path",
         story="Counts were raised when drafting and are not lowered again for what was rejected.",

@@ -156,7 +156,7 @@ FAULTS = (
     ),
     Fault(
         name="lookahead-switch-ignored",
-        rule="capability.exact-promotion-declared",
+        rule="lookahead.exact-promotion-only",
         source="constructed",
         killer="trace",
         story="The reference setting of a benchmark, lookahead off, drafts ahead all the same.",
@@ -164,7 +164,7 @@ FAULTS = (
     ),
     Fault(
         name="lookahead-comes-back",
-        rule="adaptive.sticky",
+        rule="adaptive.disable-when-unpaid",
         source="constructed",
         killer="trace",
         story="Lookahead that was turned off for good is tried again after a while.",
@@ -231,7 +231,7 @@ FAULTS = (
     ),
     Fault(
         name="last-branch-token-thrown-away",
-        rule="promotion.full-block-skips-drafting",
+        rule="promotion.top-up",
         source="constructed",
         killer="trace",
         story="One good token of every promoted branch is dropped, so a block that was full is drafted again.",
@@ -271,7 +271,7 @@ FAULTS = (
     ),
     Fault(
         name="partial-acceptance-counts-as-mismatch",
-        rule="statistics.bonus-comparison",
+        rule="statistics.lookahead-balance",
         source="constructed",
         killer="trace",
         story="A guess that never met a bonus is counted as wrong.",

@@ -46,6 +46,11 @@ def _coin_by_position(rule: AcceptanceRule, start: int, index: int) -> Address: 
     return Address(Role.ACCEPT, start + index)
 
 
+def _number_lost(rule: AcceptanceRule, start: int, index: int) -> Address:
+    address = proposal_address(rule, start, index)
+    return Address(address.role, address.position)
+
+
 def _bonus_at_draft(rule: AcceptanceRule, position: int) -> Address:
     return proposal_address(rule, position, 0)
 
@@ -160,6 +165,14 @@ FAULTS = (
         killer="law",
         story="A coin behind the accepted length was seen to reject, and the next round reads it as if it were fresh.",
         replace={"coin_address": _coin_by_position},
+    ),
+    Fault(
+        name="number-lost-from-the-address",
+        rule="randomness.address-to-key",
+        source="constructed",
+        killer="law",
+        story="The number inside the round never reaches the key, and all proposals of a block share their noise.",
+        replace={"proposal_address": _number_lost},
     ),
     Fault(
         name="bonus-is-draft-noise",

@@ -21,6 +21,11 @@ def _unwaited(verification: Verification) -> tuple[Output, ...]:
     return verification.buffer
 
 
+def _last_row_unwaited(verification: Verification) -> tuple[Output, ...]:
+    early = verification.buffer[-1]
+    return (*verification.wait()[:-1], early)
+
+
 def _inputs_stay(committed: int, inputs: int) -> int:
     return committed - 1 + inputs
 
@@ -73,7 +78,7 @@ FAULTS = (
     ),
     Fault(
         name="end-announced-before-the-last-tokens",
-        rule="events.finish-last",
+        rule="events.append-only",
         source="constructed",
         killer="trace",
         story="The end of the output is announced, and then its last tokens arrive at a caller who has left.",
@@ -89,7 +94,7 @@ FAULTS = (
     ),
     Fault(
         name="second-verification-submitted",
-        rule="verify.one-in-flight",
+        rule="scheduling.in-flight-bound",
         source="constructed",
         killer="trace",
         story="A retry submits the block again while it is in flight; only one of the two is ever waited for.",
@@ -113,7 +118,7 @@ FAULTS = (
     ),
     Fault(
         name="cancelled-branch-counts-as-resolved",
-        rule="adaptive.cancelled-not-counted",
+        rule="adaptive.window",
         source="constructed",
         killer="state",
         story="A branch that was given up with its round is held against lookahead.",
@@ -121,7 +126,7 @@ FAULTS = (
     ),
     Fault(
         name="finished-request-cancelled",
-        rule="cancellation.after-the-end",
+        rule="cancellation.nothing-submitted-at-once",
         source="constructed",
         killer="state",
         story="A cancellation that comes with the last tokens turns a finished output into a cancelled one.",
@@ -144,8 +149,24 @@ FAULTS = (
         replace={"await_rows": _unwaited},
     ),
     Fault(
+        name="last-row-read-early",
+        rule="placement.producer-before-consumer",
+        source="sgl-project/sglang 22113",
+        killer="path",
+        story="The completion covers the verified rows; the bonus row is copied on a queue that nobody waits for.",
+        replace={"await_rows": _last_row_unwaited},
+    ),
+    Fault(
+        name="block-drafted-twice",
+        rule="scheduling.phase-edges",
+        source="constructed",
+        killer="trace",
+        story="A request that is ready to submit is drafted for once more: an edge that its life cycle does not have.",
+        replace={"steps": (Step.DRAFT, *_steps(Step.COMMIT, Step.INSTALL, Step.PUBLISH, Step.END))},
+    ),
+    Fault(
         name="published-before-the-commit",
-        rule="cancellation.failure-publishes-nothing",
+        rule="commit.failure-changes-nothing",
         source="constructed",
         killer="state",
         story="Tokens are shown while the cache is still being trimmed; a failure then cannot take them back.",
@@ -185,7 +206,7 @@ FAULTS = (
     ),
     Fault(
         name="cancelled-proposals-published",
-        rule="events.dropped-work-silent",
+        rule="events.one-publication-a-commit",
         source="vllm-project/vllm 49620",
         killer="state",
         story="On cancellation the proposals in flight are flushed to the caller.",

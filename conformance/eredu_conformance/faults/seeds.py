@@ -9,7 +9,8 @@ from eredu_conformance.faults.fault import Fault
 from eredu_reference import Drafter, Model, RandomSource, Request, ThreefrySource, source_of
 from eredu_reference.clipping import Clip, ClipReason, Limits, clip
 from eredu_reference.rows import Row
-from eredu_reference.sources import Address, Role, Uniform
+from eredu_reference.sources import Address, Role, Uniform, gumbel_argmax, gumbel_vector
+from eredu_spec import randomness
 
 
 @dataclass
@@ -35,6 +36,29 @@ class Stream:
     def categorical(self, address: Address, row: Row) -> int:  # noqa: ARG002
         """The next number, as a draw."""
         return self.inner.categorical(self._next(), row)
+
+
+@dataclass(frozen=True)
+class PairedWords:
+    """The noise of an address with its words in another order.
+
+    Attributes:
+        inner: The right source, for coins and keys.
+    """
+
+    inner: RandomSource
+
+    def uniform(self, address: Address) -> Uniform:
+        """The right coin: one word has no order."""
+        return self.inner.uniform(address)
+
+    def categorical(self, address: Address, row: Row) -> int:
+        """Gumbel-max with word 1 and word N/2 + 1 exchanged, and so on."""
+        assert isinstance(self.inner, ThreefrySource), "the words are those of the spec's generator"
+        words = randomness.words(randomness.key(self.inner.root, address), len(row) + len(row) % 2)
+        half = len(words) // 2
+        paired = [word for i in range(half) for word in (words[i], words[i + half])]
+        return gumbel_argmax(row, gumbel_vector(paired[: len(row)]))
 
 
 def _engine_wide() -> Mapping[str, object]:
@@ -82,7 +106,34 @@ def _depth_from_clock() -> Mapping[str, object]:
     return {"clip": depth}
 
 
+def _words_in_pairs(request: Request) -> RandomSource:
+    return PairedWords(source_of(request))
+
+
+def _swapped_seed(request: Request) -> RandomSource:
+    right = source_of(request)
+    assert isinstance(right, ThreefrySource), "the root is that of the spec's generator"
+    return ThreefrySource((right.root[1], right.root[0]))
+
+
 FAULTS = (
+    Fault(
+        name="words-taken-in-pairs",
+        rule="randomness.generator",
+        source="constructed",
+        killer="path",
+        story="The two words of each block are laid side by side instead of in two halves. Every statistic of the noise"
+        " is perfect, and no other engine gives the same output for the seed.",
+        replace={"source_of": _words_in_pairs},
+    ),
+    Fault(
+        name="seed-words-swapped",
+        rule="randomness.address-to-key",
+        source="constructed",
+        killer="path",
+        story="The low word of the seed comes first: another root, another output, nothing else to see.",
+        replace={"source_of": _swapped_seed},
+    ),
     Fault(
         name="seed-ignored",
         rule="randomness.by-position",
@@ -101,7 +152,7 @@ FAULTS = (
     ),
     Fault(
         name="stream-moved-by-discarded-work",
-        rule="randomness.address-once",
+        rule="randomness.stateless",
         source="sgl-project/sglang 30822",
         killer="path",
         story="Each request has a generator of its own, and every proposal advances it, the dropped ones included.",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
+import eredu_spec
 from eredu_conformance.faults import ELSEWHERE, FAULTS, Fault, fault_named
 from eredu_conformance.oracles import ORACLES
 from eredu_conformance.oracles.cases import cases
@@ -73,3 +76,21 @@ def test_no_fault_touches_plain_decoding() -> None:
             continue
     after = [decode_plain(case.target, case.request) for case in items]
     assert [(x.tokens, x.finish, x.text) for x in before] == [(x.tokens, x.finish, x.text) for x in after]
+
+
+UNPLANTED = {
+    "lookahead.bounded",
+    "placement.changes-no-token",
+    "scheduling.one-action-a-turn",
+    "scheduling.ring",
+}
+"""Rules about several requests, or about devices, which an engine of one request cannot break."""
+
+
+def test_faults_break_rules_of_the_spec_and_leave_none_unbroken() -> None:
+    written = set()
+    for path in Path(eredu_spec.__file__).parent.glob("*.md"):
+        written |= set(re.findall(r"^## ([a-z]+\.[a-z-]+)$", path.read_text(), re.MULTILINE))
+    broken = {fault.rule for fault in FAULTS}
+    assert broken - written == set()
+    assert written - broken == UNPLANTED
