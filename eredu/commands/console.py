@@ -61,4 +61,12 @@ def work_progress() -> Progress:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of what a result depends on, by distribution name."""
-    return {"python": platform.python_version(), **{name: metadata.version(name) for name in DISTRIBUTIONS}}
+    return {"python": platform.python_version(), **{name: _version(name) for name in DISTRIBUTIONS}}
+
+
+def _version(distribution: str) -> str:
+    """Version of a distribution; a source tree that was never installed has no metadata."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "not installed"
