@@ -35,7 +35,7 @@ def _side(name: str) -> ModelSide:
 
 def report_table(report: CheckpointReport) -> Table:
     """The report as two columns, most important first."""
-    table = Table(show_header=False, title=report.path, title_justify="left")
+    table = _two_columns(report.path)
     mtp = report.heads.capability.to_json()
     rows = {
         "family": f"{report.family} ({report.container}, {len({t.file for t in report.tensors})} file(s))",
@@ -57,6 +57,14 @@ def report_table(report: CheckpointReport) -> Table:
     return table
 
 
+def _two_columns(title: str) -> Table:
+    """Labels and values; a long value (a path, a hash) goes on in the next line and is never cut."""
+    table = Table(show_header=False, title=title, title_justify="left")
+    table.add_column()
+    table.add_column(overflow="fold")
+    return table
+
+
 def _cache_line(cache: dict[str, Any]) -> str:
     layers = "some layers" if cache["layers"] is None else f"{cache['layers']} layers"
     window = "" if cache["window"] is None else f" of {cache['window']} tokens"
@@ -65,7 +73,7 @@ def _cache_line(cache: dict[str, Any]) -> str:
 
 def fit_table(fit: AssistantFit) -> Table:
     """The fit as two columns."""
-    table = Table(show_header=False, title="assistant fits", title_justify="left")
+    table = _two_columns("assistant fits")
     table.add_row("tokenizer", f"{fit.fingerprint.vocabulary_size:,} ids, SHA-256 {fit.fingerprint.digest}")
     table.add_row("rows", f"target {fit.target_rows:,}, assistant {fit.assistant_rows:,}")
     table.add_row("proposable", f"ids below {fit.proposable_rows:,}")

@@ -39,6 +39,7 @@ def test_an_assistant_is_checked_with_it() -> None:
     assert json.loads(result.stdout)["assistant_fit"] == fit_named("smollm2-draft", "smollm2-draft").to_json()
     shown = RUNNER.invoke(app, ["smollm2-draft", "--assistant", "smollm2-draft"])
     assert "ids below 49,152" in shown.stdout
+    assert fit_named("smollm2-draft", "smollm2-draft").fingerprint.digest in shown.stdout
 
 
 def test_an_assistant_that_does_not_fit_is_refused(tmp_path: Path) -> None:
