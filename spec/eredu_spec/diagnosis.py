@@ -58,8 +58,8 @@ def broken_rule(event: Event, field: str, expected: list[Any]) -> str:
         return COUNTER_RULES.get(field, "statistics.lookahead-balance")
     if name == "draft" and field == "k" and event["reused"]:
         return "promotion.top-up"
-    if name == "resolve" and field == "branch" and event["branch"] == "dropped":
-        return "lookahead.drop-whole"
+    if name == "resolve" and field == "branch" and event["branch"] != "promoted":
+        return "lookahead.drop-whole" if event["branch"] == "none" else "lookahead.while-in-flight"
     if field == "finish" and {"length", "context"} & {event["finish"], *expected}:
         return "terminal.budget-counts-tokens"
     return FIELD_RULES[name, field]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 
 from eredu_spec.draws import Memory
 from eredu_spec.randomness import Address
@@ -28,10 +27,12 @@ class Structure:
     Attributes:
         terminal: Masks that an emitted token may have, besides 0.
         grammar: Whether a grammar may be complete behind a proposal.
+        accepted: The only accepted length to consider where a block can have it; None considers every one.
     """
 
     terminal: tuple[int, ...] = (STOP, GRAMMAR, EOS, STOP | GRAMMAR | EOS)
     grammar: bool = True
+    accepted: int | None = None
 
     def conditions(self, output: Tokens, token: int) -> int:  # noqa: ARG002
         """The token is its own mask."""
@@ -53,24 +54,27 @@ class Structure:
     @obeys("verify.first-rejection-ends", "bonus.after-full-acceptance")
     def verify(self, request: Request) -> Iterator[Outcome]:
         """Every accepted length, every place and kind of the first terminal token, a bonus that matches or not."""
-        for accepted in range(len(request.block) + 1):
+        lengths = range(len(request.block) + 1)
+        if self.accepted is not None and self.accepted in lengths:
+            lengths = range(self.accepted, self.accepted + 1)
+        for accepted in lengths:
             for candidates in self._candidates(request, accepted):
                 for matched in self._matches(request, accepted, candidates):
                     yield Outcome(accepted, candidates, matched, ONE, request.memory)
 
     def _candidates(self, request: Request, accepted: int) -> Iterator[Tokens]:
         """The tokens to emit, ordinary behind the first terminal one, which nobody will see."""
-        full = accepted == len(request.block)
-        known = request.block[:accepted]
-        last = () if full and request.ended else ((0, *self.terminal),)
-        hidden = [tuple({mask | token for mask in self._of_proposals()}) for token in known]
-        yielded = set()
-        for candidates in product(*hidden, *last):
-            first = next((i for i, mask in enumerate(candidates) if mask), len(candidates))
-            shown = candidates[: first + 1] + (0,) * (len(candidates) - first - 1)
-            if shown not in yielded:
-                yielded.add(shown)
-                yield shown
+        proposed = [tuple(mask | token for mask in self._of_proposals()) for token in request.block[:accepted]]
+        has_bonus = accepted < len(request.block) or not request.ended
+        places = [*proposed, (0, *self.terminal)] if has_bonus else proposed
+        for index, masks in enumerate(places):
+            behind = (0,) * (len(places) - index - 1)
+            for mask in dict.fromkeys(masks):
+                if mask:
+                    yield (0,) * index + (mask, *behind)
+            if 0 not in masks:
+                return
+        yield (0,) * len(places)
 
     def _of_proposals(self) -> tuple[int, ...]:
         """Masks of a proposal; one that completes the grammar says so when it is proposed."""

@@ -15,11 +15,11 @@ from typing import Any
 from eredu_spec.diagnosis import broken_rule, misplaced_rule
 from eredu_spec.events import ACTIONS, FIELDS, Event, event_of
 from eredu_spec.explorer import Step
-from eredu_spec.phases import is_live
+from eredu_spec.phases import Phase, is_live
 from eredu_spec.scope import Scope
 from eredu_spec.settings import Settings
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, State, opened
+from eredu_spec.state import Request, State, evolve, opened
 from eredu_spec.structure import Structure
 from eredu_spec.successors import successors
 from eredu_spec.terminal import EOS, STOP, Terminals
@@ -28,6 +28,8 @@ from eredu_spec.trace_form import TraceFormError, check_form, read
 __all__ = ["Finding", "Replay", "TraceFormError", "check", "read"]
 
 UNBOUNDED = 1 << 62
+EVERY_MASK = tuple(range(1, 8))
+"""Terminal conditions a token can meet, in every combination."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +91,15 @@ class Replay:
         """Take one more event; return what it breaks, or None."""
         check_form(event)
         name, number = event["event"], event["request"]
-        if name == "open":
-            return self._open(index, event)
-        if number not in self.terminals:
+        if name != "open" and number not in self.terminals:
             raise TraceFormError(f"event {index} is of request {number}, which was not opened")
         if number in self.closed:
             return Finding(index, "events.append-only", f"'{name}' of request {number} behind its close")
         if (late := self._misturned(event)) is not None:
             return Finding(index, *late)
-        if name == "close":
-            return self._close(index, event)
-        return self._step(index, event)
+        if name == "open":
+            return self._open(index, event)
+        return self._close(index, event) if name == "close" else self._step(index, event)
 
     def unfinished(self, index: int) -> Finding | None:
         """What is broken if the trace ends here, in front of event `index`."""
@@ -122,7 +122,8 @@ class Replay:
         if event["budget"] != settings.budget:
             return Finding(index, "terminal.budget-counts-tokens", _message(event, "budget", [settings.budget]))
         request = opened(settings)
-        self.states = tuple((*state, request) for state in self.states)
+        # A turn that wrote nothing may lie in front of it, and has moved the ring.
+        self.states = tuple((*state, request) for state, _ in self._rests(self.scope))
         self.outputs[number] = ()
         return None
 
@@ -132,16 +133,18 @@ class Replay:
         name, number, turn = event["event"], event["request"], event["turn"]
         if turn < self._turn or (name in ACTIONS and turn == self._turn):
             return "scheduling.one-action-a-turn", f"'{name}' in turn {turn}, and turn {self._turn} was taken already"
-        if self._resolving is not None and (name not in {"commit", "publish", "close"} or number != self._resolving):
+        is_inside = name in {"commit", "publish", "close"} and number == self._resolving
+        if self._resolving is not None and not (is_inside or name == "open"):
             return "commit.order", f"'{name}' of request {number} inside the resolution of request {self._resolving}"
         if name in {"commit", "publish"} and turn != self._turn and self._resolving is not None:
             return "scheduling.one-action-a-turn", f"'{name}' in turn {turn}, its resolution was turn {self._turn}"
-        if name in ACTIONS:
-            self._turn = turn
+        self._turn = turn
         return None
 
     def _step(self, index: int, event: Event) -> Finding | None:
         """Follow an event that is a step of the machine."""
+        if event["event"] == "resolve":
+            self.states = self._narrowed(event)
         steps = list(self._steps(event["request"], self.scope))
         same = [(seen, after) for seen, after in steps if seen["event"] == event["event"]]
         if not same:
@@ -160,6 +163,16 @@ class Replay:
         self._accept(event, tuple(dict.fromkeys(after for _, after in agreeing)))
         return None
 
+    def _narrowed(self, event: Event) -> tuple[State, ...]:
+        """The states, with only outcomes of the accepted length that the event tells; all of them would be many."""
+        settings = self._request(event["request"]).settings
+        model = Structure(terminal=EVERY_MASK, accepted=event["accepted"])
+        told = replace(settings, model=model)
+        return tuple(
+            tuple(evolve(r, settings=told) if r.settings.number == settings.number else r for r in state)
+            for state in self.states
+        )
+
     def _misplaced_message(self, event: Event) -> str:
         """Where the request stands, and which events of which requests were due instead."""
         phases = sorted({self._request(event["request"], state).phase.label for state in self.states})
@@ -177,19 +190,26 @@ class Replay:
 
     def _steps(self, number: int | None, scope: Scope) -> Iterator[tuple[Event, State]]:
         """Visible steps of a request (None: of any) that the states allow, silent steps of any in front of them."""
+        for _, steps in self._rests(scope):
+            for event, after in steps:
+                if number is None or event["request"] == number:
+                    yield event, after
+
+    def _rests(self, scope: Scope) -> Iterator[tuple[State, list[tuple[Event, State]]]]:
+        """The states and those behind silent steps of any request, each with its visible steps."""
         todo, known = list(self.states), set(self.states)
         while todo:
-            state = todo.pop()
+            state, steps = todo.pop(), []
             before = {request.settings.number: request for request in state}
             for rule, _, after in successors(state, scope):
                 moved = next(request for request in after if before[request.settings.number] is not request)
                 event = event_of(Step(rule, before[moved.settings.number], moved))
-                if event is None:
-                    if after not in known:
-                        known.add(after)
-                        todo.append(after)
-                elif number is None or event["request"] == number:
-                    yield event, after
+                if event is not None:
+                    steps.append((event, after))
+                elif after not in known:
+                    known.add(after)
+                    todo.append(after)
+            yield state, steps
 
     def _is_out_of_ring(self, event: Event) -> bool:
         """Whether the step would be right if the ring did not say otherwise."""
@@ -205,8 +225,8 @@ class Replay:
             emitted = self.outputs[event["request"]]
             return len(said) == len(expected) and tuple(said) == emitted[len(emitted) - len(said) :]
         if field == "tokens":
-            is_spare = len(said) == len(expected) + 1 and not event["replacement"]  # a bonus behind a grammar's end
-            return len(said) == len(expected) or is_spare
+            has_bonus = len(expected) > event["accepted"]
+            return len(said) == len(expected) or (not has_bonus and len(said) == len(expected) + 1)
         if field == "emitted":
             return said == event["tokens"][: len(said)] and self._has_masks(event["request"], said, expected)
         if field == "finish" and {said, expected} == {"length", "context"}:
@@ -232,7 +252,11 @@ class Replay:
         """Follow the end of a request: its finish is known, and its books are the machine's."""
         number = event["request"]
         if event["finish"] == "failed" and is_live(self._request(number).phase):
-            self.states, self._resolving = self._failed(number), None
+            phase, ends = self._request(number).phase, self._failed(number)
+            if not ends:
+                rule = "scheduling.in-flight-bound" if phase == Phase.READY_TO_SUBMIT else "scheduling.phase-edges"
+                return Finding(index, rule, f"request {number} failed in phase {phase.label}, where it had to wait")
+            self.states, self._resolving = ends, None
         request = self._request(number)
         if is_live(request.phase) or not self._agrees("finish", {"finish": request.finish}, event):
             rule = "terminal.order" if not is_live(request.phase) else "scheduling.phase-edges"
@@ -258,7 +282,7 @@ def _settings(event: Event) -> Settings:
     """The settings that an `open` describes."""
     try:
         return Settings(
-            model=Structure(terminal=tuple(range(1, 8))),
+            model=Structure(terminal=EVERY_MASK),
             number=event["request"],
             prompt=(0,) * event["prompt_length"],
             max_tokens=event.get("max_tokens") or event["budget"],

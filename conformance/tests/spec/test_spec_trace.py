@@ -1,0 +1,231 @@
+"""Replay of traces: what the machine writes is followed, and what breaks a rule is named."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from importlib import resources
+from random import Random
+from typing import Any
+
+import pytest
+
+import eredu_spec
+from eredu_spec.events import FIELDS
+from eredu_spec.scopes import SCOPES, deep, small
+from eredu_spec.successors import Edge
+from eredu_spec.trace import TraceFormError, check, read
+from eredu_spec.written import told, write
+
+Event = dict[str, Any]
+RARE = ("cancellation", "commit.failure-changes-nothing")
+
+
+def documented() -> list[Event]:
+    """The examples of `trace.md`, which are one trace in the order in which they stand."""
+    text = resources.files(eredu_spec).joinpath("trace.md").read_text(encoding="utf-8")
+    return [json.loads(example) for example in re.findall(r"```json\n(.*?)\n```", text, re.DOTALL)]
+
+
+def at_random(random: Random) -> Callable[[list[Edge]], Edge]:
+    """Any edge; leaving early is rare."""
+
+    def choose(edges: list[Edge]) -> Edge:
+        likely = [edge for edge in edges if not edge[0].startswith(RARE)]
+        return random.choice(likely if likely and random.random() < 0.99 else edges)
+
+    return choose
+
+
+def going_on(edges: list[Edge]) -> Edge:
+    """The edge that accepts everything, matches the guess and ends nothing."""
+    likely = [edge for edge in edges if not edge[0].startswith(RARE) and not any(r.ended for r in edge[2])]
+    unfinished = [edge for edge in likely if all(r.resolution is None or not r.resolution.finish for r in edge[2])]
+
+    def gain(edge: Edge) -> list[tuple[int, int]]:
+        return [(r.resolution.accepted, r.resolution.consumed) for r in edge[2] if r.resolution]
+
+    return max(unfinished or likely, key=gain)
+
+
+def promoted() -> list[Event]:
+    """One request whose branches are promoted as often as its budget allows."""
+    return write(replace(told(deep()), ring=True), going_on)
+
+
+def broken_by(events: list[Event], name: str, occurrence: int = 0, **fields: Any) -> str | None:
+    """The rule that a trace breaks when fields of one event are changed."""
+    changed = deepcopy(events)
+    [event for event in changed if event["event"] == name][occurrence].update(fields)
+    finding = check(changed)
+    return None if finding is None else finding.rule
+
+
+def without(events: list[Event], name: str) -> list[Event]:
+    first = next(index for index, event in enumerate(events) if event["event"] == name)
+    return events[:first] + events[first + 1 :]
+
+
+def test_the_documented_examples_are_a_trace() -> None:
+    events = documented()
+    assert {event["event"] for event in events} == FIELDS.keys()
+    assert check(events, is_complete=True) is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("ring", [False, True])
+@pytest.mark.parametrize("name", SCOPES)
+def test_what_the_machine_does_is_followed(name: str, ring: bool, seed: int) -> None:
+    scope = replace(told(SCOPES[name]()), ring=ring)
+    events = write(scope, at_random(Random(f"{name} {ring} {seed}")))
+    finding = check(events, ring=ring, is_complete=True)
+    assert finding is None, str(finding)
+
+
+def test_a_promoted_branch_is_followed() -> None:
+    events = promoted()
+    assert [event["branch"] for event in events if event["event"] == "resolve"].count("promoted") >= 2
+    assert check(events, is_complete=True) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "rule"),
+    [
+        ("prefill", {"left": 1}, "commit.leading-token-uncached"),
+        ("draft", {"k": 3}, "draft.clip"),
+        ("draft", {"clip": "budget"}, "draft.clip"),
+        ("draft", {"position": 1}, "draft.from-frontier"),
+        ("draft", {"requested": 3}, "randomness.control-ignores-redrawable"),
+        ("submit", {"rows": 4}, "verify.leading-token-first"),
+        ("branch", {"planned": 4}, "lookahead.planned-length"),
+        ("branch", {"drafted": 6}, "lookahead.drafted-whole"),
+        ("resolve", {"accepted": 5}, "verify.first-rejection-ends"),
+        ("resolve", {"replacement": False}, "verify.first-rejection-ends"),
+        ("resolve", {"tokens": [11, 12]}, "bonus.after-full-acceptance"),
+        ("resolve", {"tokens": [11, 2, 13], "emitted": [11, 2, 13]}, "terminal.nothing-behind"),
+        ("resolve", {"emitted": [11, 12]}, "terminal.nothing-behind"),
+        ("resolve", {"finish": "length"}, "terminal.budget-counts-tokens"),
+        ("resolve", {"branch": "promoted"}, "promotion.full-acceptance-and-equal-bonus"),
+        ("resolve", {"branch": "none"}, "lookahead.drop-whole"),
+        ("resolve", {"discarded": 4}, "statistics.lookahead-balance"),
+        ("commit", {"kept": 4}, "commit.one-number"),
+        ("commit", {"cache_length": 10}, "rollback.exact-length"),
+        ("commit", {"turn": 7}, "scheduling.one-action-a-turn"),
+        ("publish", {"tokens": [11, 12]}, "events.one-publication-a-commit"),
+        ("publish", {"tokens": [11, 12, 14]}, "events.one-publication-a-commit"),
+        ("publish", {"finish": "eos"}, "events.append-only"),
+        ("cancel", {"phase": "prefill"}, "scheduling.phase-edges"),
+        ("cancel", {"cache_length": 8}, "cancellation.submitted-waits"),
+        ("submit", {"turn": 2}, "scheduling.one-action-a-turn"),
+        ("close", {"finish": "length"}, "terminal.order"),
+    ],
+)
+def test_a_changed_field_names_its_rule(name: str, fields: Event, rule: str) -> None:
+    assert broken_by(documented(), name, **fields) == rule
+
+
+@pytest.mark.parametrize(
+    ("name", "occurrence", "fields", "rule"),
+    [
+        ("draft", 0, {"reused": 1}, "promotion.consume-one-reuse-the-rest"),
+        ("resolve", 0, {"branch": "none"}, "lookahead.drop-whole"),
+        ("resolve", 0, {"branch": "dropped", "consumed": 0, "reused": 0}, "statistics.lookahead-balance"),
+        ("resolve", -1, {"branch": "dropped"}, "lookahead.while-in-flight"),
+        ("resolve", 0, {"consumed": 0}, "promotion.consume-one-reuse-the-rest"),
+        ("resolve", 0, {"reused": 2, "discarded": 1}, "promotion.consume-one-reuse-the-rest"),
+    ],
+)
+def test_a_promotion_told_wrongly_names_its_rule(name: str, occurrence: int, fields: Event, rule: str) -> None:
+    assert broken_by(promoted(), name, occurrence, **fields) == rule
+
+
+@pytest.mark.parametrize("counter", documented()[-1]["statistics"])
+def test_every_counter_is_compared(counter: str) -> None:
+    statistics = documented()[-1]["statistics"]
+    rule = broken_by(documented(), "close", statistics={**statistics, counter: statistics[counter] + 1})
+    assert rule is not None
+    assert rule.split(".")[0] in {"statistics", "adaptive"}
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("draft", "scheduling.phase-edges"),
+        ("submit", "lookahead.while-in-flight"),
+        ("resolve", "commit.order"),
+        ("commit", "events.after-commit"),
+        ("publish", "commit.order"),
+    ],
+)
+def test_a_missing_event_is_noticed_at_the_next_one(name: str, rule: str) -> None:
+    finding = check(without(documented(), name))
+    assert finding is not None
+    assert finding.rule == rule
+
+
+def test_publication_before_the_commit_is_named() -> None:
+    events = documented()
+    places = [event["event"] for event in events]
+    commit, publish = places.index("commit"), places.index("publish")
+    events[commit], events[publish] = events[publish], events[commit]
+    finding = check(events)
+    assert finding is not None
+    assert (finding.rule, finding.index) == ("events.after-commit", commit)
+
+
+def test_a_turn_out_of_the_ring_is_named() -> None:
+    scope = replace(told(small()), ring=False, cancellations=False, failures=False, max_in_flight=2)
+    events = write(scope, lambda edges: edges[0])  # the first request goes through alone
+    assert check(events, ring=False, is_complete=True) is None
+    finding = check(events, ring=True)
+    assert finding is not None
+    assert finding.rule == "scheduling.ring"
+
+
+def test_an_overrun_bound_is_named() -> None:
+    scope = replace(told(small()), ring=True, cancellations=False, failures=False, max_in_flight=2)
+    events = write(scope, lambda edges: edges[0])
+    assert check(events) is None
+    for event in events:
+        event.update({"max_in_flight": 1} if event["event"] == "open" else {})
+    finding = check(events)
+    assert finding is not None
+    assert finding.rule in {"scheduling.in-flight-bound", "scheduling.ring"}
+
+
+def test_nothing_follows_the_close() -> None:
+    events = documented()
+    finding = check([*events, events[-1]])
+    assert finding is not None
+    assert finding.rule == "events.append-only"
+
+
+def test_a_trace_that_stops_is_complete_only_if_nobody_asks() -> None:
+    assert check(documented()[:-2]) is None
+    finding = check(documented()[:-2], is_complete=True)
+    assert finding is not None
+    assert finding.rule == "scheduling.every-request-ends"
+
+
+@pytest.mark.parametrize(
+    ("event", "complaint"),
+    [
+        ({"event": "dance", "turn": 0, "request": 0}, "expected one of"),
+        ({"event": "prefill", "turn": 0, "request": 0}, "left"),
+        ({"event": "prefill", "turn": 0, "request": 3, "left": 0}, "not opened"),
+        (documented()[0] | {"prompt_length": 0}, "opens request 0 a second time"),
+        (documented()[0] | {"request": 1, "rule": "guess"}, "cannot be"),
+    ],
+)
+def test_an_event_of_the_wrong_form_is_the_fault_of_its_writer(event: Event, complaint: str) -> None:
+    with pytest.raises(TraceFormError, match=complaint):
+        check([documented()[0], event])
+
+
+def test_lines_are_read_one_event_each() -> None:
+    assert list(read(['{"event": "open"}', "", '{"event": "draft"}'])) == [{"event": "open"}, {"event": "draft"}]
+    with pytest.raises(TraceFormError, match="line 2"):
+        list(read(["{}", "[1]"]))
