@@ -285,7 +285,7 @@ def _settings(event: Event) -> Settings:
             model=Structure(terminal=EVERY_MASK),
             number=event["request"],
             prompt=(0,) * event["prompt_length"],
-            max_tokens=event.get("max_tokens") or event["budget"],
+            max_tokens=event["budget"] if event.get("max_tokens") is None else event["max_tokens"],
             requested=event["max_proposals"],
             rule=event["rule"],
             lookahead_depth=event["lookahead_depth"],
