@@ -151,7 +151,7 @@ class Replay:
             rule = (
                 "scheduling.ring"
                 if self._is_out_of_ring(event)
-                else misplaced_rule(event, self._request(event["request"]))
+                else misplaced_rule(event, max(self._each(event["request"]), key=lambda request: request.planned))
             )
             return Finding(index, rule, self._misplaced_message(event))
         agreeing = same
@@ -175,7 +175,7 @@ class Replay:
 
     def _misplaced_message(self, event: Event) -> str:
         """Where the request stands, and which events of which requests were due instead."""
-        phases = sorted({self._request(event["request"], state).phase.label for state in self.states})
+        phases = sorted({request.phase.label for request in self._each(event["request"])})
         due = sorted({(seen["request"], seen["event"]) for seen, _ in self._steps(None, self.scope)})
         expected = ", ".join(f"'{name}' of request {number}" for number, name in due) or "nothing more"
         return f"'{event['event']}' of request {event['request']} in phase {' or '.join(phases)}; expected {expected}"
@@ -244,6 +244,10 @@ class Replay:
             if wrong:
                 return False
         return True
+
+    def _each(self, number: int) -> Iterator[Request]:
+        """The request in every state."""
+        return (self._request(number, state) for state in self.states)
 
     def _request(self, number: int, state: State | None = None) -> Request:
         return next(r for r in (state or self.states[0]) if r.settings.number == number)
