@@ -95,7 +95,7 @@ def difference(settings: Settings) -> Fraction:
 
 
 @pytest.mark.parametrize("window", [None, 1])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("rule", STOCHASTIC)
 def test_the_addresses_of_each_rule_are_lossless(exact: MakeSettings, rule: str, seed: int, window: int | None) -> None:
     kept = exact(rule, vocabulary=2, order=1, kinds=ROUGH, seed=seed, draws=Kept(), max_tokens=6, window=window)
