@@ -37,23 +37,28 @@ class RollbackCache(AppendCache):  # type: ignore[misc]
             self.step = bucket
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Append rows of shape (1, heads, rows, head_dim); return what the rows attend to."""
-        if self.bucket is not None:
-            self._reserve(keys, values)
-        exact: tuple[mx.array, mx.array] = super().update_and_fetch(keys, values)
-        if self.bucket is None or keys.shape[2] == 1:
-            return exact
-        length = self._padded(self.offset)
+        """Append rows of shape (1, heads, rows, head_dim); return what the rows attend to.
+
+        On a GPU a small model is bound by the host, so nothing is sliced that nobody reads.
+        """
+        start, rows = self.offset, keys.shape[2]
+        end = start + rows
+        if self.keys is None or end > self.keys.shape[2]:
+            self._reserve(keys, values, end)
+        self.keys[..., start:end, :] = keys
+        self.values[..., start:end, :] = values
+        self.offset = end
+        length = end if self.bucket is None or rows == 1 else self._padded(end)
+        if length == self.keys.shape[2]:
+            return self.keys, self.values
         return self.keys[..., :length, :], self.values[..., :length, :]
 
-    def _reserve(self, keys: mx.array, values: mx.array) -> None:
-        """Grow the buffers by whole buckets: the inherited growth starts at the last row, so a bucket may not fit."""
-        used = 0 if self.keys is None else self.keys.shape[2]
-        missing = self._padded(self.offset + keys.shape[2]) - used
-        if missing <= 0:
-            return
+    def _reserve(self, keys: mx.array, values: mx.array, length: int) -> None:
+        """Grow the buffers by whole steps, so that a bucket always fits."""
+        held = 0 if self.keys is None else self.keys.shape[2]
+        missing = -(-length // self.step) * self.step - held
         room_k, room_v = (mx.zeros((*rows.shape[:2], missing, rows.shape[3]), rows.dtype) for rows in (keys, values))
-        if used == 0:
+        if self.keys is None:
             self.keys, self.values = room_k, room_v
         else:
             self.keys = mx.concatenate([self.keys, room_k], axis=2)
