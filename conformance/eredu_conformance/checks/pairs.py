@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from eredu_conformance.checks.law.pairs import law_pairs
-from eredu_conformance.checks.state.forced import forced_pairs
+from eredu_conformance.checks.forced_pairs import forced_pairs
+from eredu_conformance.checks.law_pairs import law_pairs
 from eredu_conformance.crafted import CheckpointPair, CraftedCheckpoint, crafted_pairs
 
 

@@ -34,7 +34,7 @@ def judge(check: Check, bench: Bench, seed: int) -> CheckResult:
         check,
         seed,
         outcome,
-        message,
+        message.replace(str(bench.directory), "…"),
         elapsed_s=time.perf_counter() - begun,
         runs=bench.runs - runs,
         tokens=bench.tokens - tokens,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -33,14 +34,12 @@ def print_report(report: Report, console: Console) -> None:
 
 def rule_table(report: Report) -> Table:
     """Results by rule."""
-    table = Table(
-        title=f"{report.subject}, {report.plan.tier.value} tier, seed {report.plan.seed}", title_justify="left"
-    )
+    title = f"{report.subject}, {report.plan.tier.value} tier, seed {report.plan.seed}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("rule", no_wrap=True)
-    table.add_column("kinds", style="dim")
-    for name in ("passed", "failed", "skipped"):
+    for name in ("pass", "fail", "skip"):
         table.add_column(name, justify="right")
-    table.add_column("verdict")
+    table.add_column("verdict", no_wrap=True)
     for line in report.rules:
         table.add_row(*_cells(report, line))
     return table
@@ -52,9 +51,8 @@ def _cells(report: Report, line: RuleLine) -> list[str | Text]:
     shown = (
         str(failed) + (f" ({expected} expected)" if expected else "") + (f" + {broken} not judged" if broken else "")
     )
-    kinds = ", ".join(dict.fromkeys(result.kind for result in line.results))
     counts = [str(line.count(Outcome.PASSED)), shown, str(line.count(Outcome.SKIPPED))]
-    return [line.rule, kinds, *counts, Text(line.verdict, style=_STYLES[line.verdict])]
+    return [line.rule, *counts, Text(line.verdict, style=_STYLES[line.verdict])]
 
 
 def summary(report: Report) -> list[str]:

@@ -15,6 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from eredu_conformance.checks.oracle import sampling_of
 from eredu_conformance.checks.pairs import every_checkpoint
 from eredu_conformance.crafted import Architecture, BigramCheckpoint, CraftedCheckpoint
@@ -33,7 +35,7 @@ from eredu_conformance.protocol import (
     SkippedRunError,
 )
 from eredu_conformance.subjects.automaton import automaton_constraint
-from eredu_reference import AcceptanceRule, Cancelled, Drafter, Request, decode_speculative
+from eredu_reference import PIECES, AcceptanceRule, Cancelled, Drafter, Pieces, Request, decode_speculative
 from eredu_reference import Schedule as ReferenceSchedule
 from eredu_reference.caches import FullCache, Hidden
 from eredu_reference.decoding import Decoding
@@ -49,15 +51,35 @@ _ABSENT = frozenset({"max_in_flight", "max_branches"})
 
 
 @dataclass(frozen=True)
+class Jitter:
+    """Rounding made visible: noise on every logit, a function of the history.
+
+    Attributes:
+        seed: Which noise.
+        amount: Its largest absolute value.
+    """
+
+    seed: int
+    amount: float
+
+    def row(self, history: Sequence[int], vocabulary: int) -> Row:
+        """Noise behind a history, shape (vocabulary,)."""
+        generator = np.random.default_rng([self.seed, *history])
+        return np.asarray(generator.uniform(-self.amount, self.amount, vocabulary))
+
+
+@dataclass(frozen=True)
 class CraftedModel:
     """A crafted checkpoint as a model of the reference.
 
     Attributes:
         checkpoint: Its law.
+        jitter: Noise on its logits, or None.
         fingerprint: Name of the tokenizer.
     """
 
     checkpoint: CraftedCheckpoint
+    jitter: Jitter | None = None
     fingerprint: str = "crafted"
 
     @property
@@ -83,7 +105,8 @@ class CraftedModel:
         missing = self.checkpoint.history_min - len(history)
         if missing > 0:
             history += [(history[-1] + 1) % self.vocabulary] * missing
-        return self.checkpoint._logits(history)  # noqa: SLF001 - prefixes of a prompt may be too short for the law
+        noise = 0.0 if self.jitter is None else self.jitter.row(history, self.vocabulary)
+        return noise + self.checkpoint._logits(history)  # noqa: SLF001 - prefixes of a prompt may be too short for the law
 
     def hidden(self, cache: FullCache) -> Hidden:  # noqa: ARG002
         """No hidden state."""
@@ -113,15 +136,24 @@ class DecidingSource(EnumeratingSource):
 
 
 class ReferenceSubject:
-    """The reference engine."""
+    """The reference engine.
+
+    Args:
+        pieces: Its parts; a planted fault replaces one of them.
+        jitter: Noise on the logits of every model.
+    """
+
+    def __init__(self, pieces: Pieces = PIECES, *, jitter: Jitter | None = None) -> None:
+        self._pieces = pieces
+        self._jitter = jitter
 
     def start(self) -> Capabilities:
-        """Declare everything but the bounds of a scheduler."""
+        """Declare everything but the bounds of a scheduler, and traces: its log has words of its own."""
         return Capabilities(
             name="reference",
             version="1",
             architectures=frozenset({"llama", "qwen3"}),
-            features=frozenset(Feature),
+            features=frozenset(Feature) - {Feature.TRACES},
             options=frozenset({*RunOptions.__dataclass_fields__, *Schedule.__dataclass_fields__}) - _ABSENT,
             acceptance=(Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED),
             max_proposals=MAX_PROPOSALS,
@@ -143,14 +175,14 @@ class ReferenceSubject:
         """Nothing is held."""
 
     def _answer(self, run: Run, index: int, source: DecidingSource | None, trace: list[Mapping[str, Any]]) -> Answer:
-        target = CraftedModel(_recognised(run.checkpoint.target))
+        target = CraftedModel(_recognised(run.checkpoint.target), self._jitter)
         drafter = None
         due = run.requests[index].cancel_after
         request = _request(run, index, target.vocabulary)
         if request.max_proposals > 0:
             if run.checkpoint.draft is None:
                 raise SkippedRunError("the run asks for proposals and names no draft checkpoint")
-            drafter = Drafter(CraftedModel(_recognised(run.checkpoint.draft)))
+            drafter = Drafter(CraftedModel(_recognised(run.checkpoint.draft), self._jitter))
         window = run.schedule.adaptive_window or 8
 
         def cancel(kind: str, decoding: Decoding) -> None:
@@ -167,6 +199,7 @@ class ReferenceSubject:
                 adaptive_window=window if run.schedule.adaptive_lookahead else None,
                 prefill_chunk=run.schedule.prefill_chunk or 512,
             ),
+            pieces=self._pieces,
             source=source,
             observe=cancel,
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
-from eredu_conformance.checks.law.pairs import law_pairs
+from eredu_conformance.checks.law_pairs import law_pairs
 from eredu_conformance.checks.oracle import PlainOracle
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule, SubjectError, output_law
@@ -34,7 +34,7 @@ class Design:
 
 DESIGNS = (
     Design(pair="law-zeros", proposals=2, length=3, tier=Tier.QUICK),
-    Design(pair="law-order-2", proposals=2, length=3),
+    Design(pair="law-order-2", proposals=2, length=3, tier=Tier.QUICK),
     Design(pair="law-order-2", proposals=1, length=4, tier=Tier.NIGHTLY),
     Design(pair="law-zeros", proposals=1, length=4, ahead=True),
     Design(pair="law-zeros", proposals=2, length=4, tier=Tier.NIGHTLY),

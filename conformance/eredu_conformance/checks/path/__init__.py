@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from eredu_conformance.checks.check import Check
-from eredu_conformance.checks.path import company, coupled, endings, grammars, greedy, options, refusals, switches
+from eredu_conformance.checks.path import (
+    addressed,
+    company,
+    coupled,
+    endings,
+    grammars,
+    greedy,
+    options,
+    refusals,
+    seeds,
+    switches,
+)
 
 
 def checks() -> tuple[Check, ...]:
@@ -13,6 +24,8 @@ def checks() -> tuple[Check, ...]:
         *coupled.checks(),
         *switches.checks(),
         *company.checks(),
+        *seeds.checks(),
+        *addressed.checks(),
         *options.checks(),
         *endings.checks(),
         *grammars.checks(),

@@ -9,7 +9,7 @@ from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, Evidence, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
 from eredu_conformance.checks.trial import Trial
-from eredu_conformance.crafted import crafted_pair, crafted_pairs
+from eredu_conformance.crafted import CheckpointPair, crafted_pair, crafted_pairs
 from eredu_conformance.protocol import Request, RunOptions
 
 TOKENS = 24
@@ -23,13 +23,20 @@ def checks() -> Iterator[Check]:
         for depth, tier in DEPTHS.items():
             yield Check(
                 id=f"path.greedy-is-argmax/{pair.name}/k{depth}",
-                rule="verify.greedy-argmax" if depth else "draft.empty-block-is-plain",
+                rule=_rule(pair, depth),
                 kind=Kind.PATH,
                 tier=tier,
                 about=f"At temperature 0 with K = {depth} the output is the law's own argmax ({pair.aim}).",
                 needs=Needs(proposals=depth),
                 run=partial(_run, pair.name, depth),
             )
+
+
+def _rule(pair: CheckpointPair, depth: int) -> str:
+    """What a failure points at: behind a sliding window, greedy decoding goes wrong by its cache."""
+    if depth == 0:
+        return "draft.empty-block-is-plain"
+    return "rollback.exact-state" if pair.target.window else "verify.greedy-argmax"
 
 
 def _run(name: str, depth: int, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001

@@ -60,6 +60,7 @@ _RULES = {
     "repetition-window": "verify.rows-see-prefix",
     "frequency-penalty": "verify.rows-see-prefix",
     "presence-penalty": "verify.rows-see-prefix",
+    "penalties-together": "verify.rows-see-prefix",
 }
 
 

@@ -7,9 +7,16 @@ white-box half (snapshots of the caches themselves) belongs to the engine's own 
 from __future__ import annotations
 
 from eredu_conformance.checks.check import Check
-from eredu_conformance.checks.state import books, boundary, prefill, rollback, windows
+from eredu_conformance.checks.state import books, boundary, prefill, reference_books, rollback, windows
 
 
 def checks() -> tuple[Check, ...]:
     """All of them, rollback first."""
-    return (*rollback.checks(), *windows.checks(), *prefill.checks(), *books.checks(), *boundary.checks())
+    return (
+        *rollback.checks(),
+        *windows.checks(),
+        *prefill.checks(),
+        *books.checks(),
+        *reference_books.checks(),
+        *boundary.checks(),
+    )

@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import partial
 
 from eredu_conformance.checks.bench import Bench
-from eredu_conformance.checks.check import Check, Evidence, Kind, Needs, Tier
-from eredu_conformance.checks.comparing import greedy_due, require_equal
-from eredu_conformance.checks.state.forced import SENSITIVE, forced_pair
+from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.comparing import first_difference, greedy_due, require_equal
+from eredu_conformance.checks.forced_pairs import SENSITIVE, forced_pair
 from eredu_conformance.checks.trial import Trial
-from eredu_conformance.protocol import Request, RunOptions, Schedule
+from eredu_conformance.crafted import CheckpointPair
+from eredu_conformance.protocol import Answer, Request, RunOptions, Schedule
 
 CHUNKS = (1, 2, 3, 5, 8, 19)
 PROMPT, TOKENS = 20, 6
@@ -43,27 +44,47 @@ def checks() -> Iterator[Check]:
 
 
 def _chunks(name: str, depth: int, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+    """Compare with the law, or with proposals the prompt fed whole: a wrong rollback is then no wrong prefill."""
     pair = forced_pair(name, 1)
     prompt = pair.prompt + pair.target.greedy_path(pair.prompt, PROMPT - len(pair.prompt))
     request = Request(prompt=prompt, options=RunOptions(max_tokens=TOKENS, max_proposals=depth))
+
+    def whole(trial: Trial) -> tuple[Answer, ...]:
+        return bench.answers(replace(trial, schedule=Schedule()))
+
     compared = 0
     for chunk in CHUNKS:
         trial = Trial(pair=pair, requests=(request,), schedule=Schedule(prefill_chunk=chunk))
+        other = "fed whole" if depth else "the law's argmax"
         compared += require_equal(
-            bench, trial, greedy_due, what=f"a prompt fed in chunks of {chunk} and the law's argmax"
+            bench, trial, whole if depth else greedy_due, what=f"a prompt fed in chunks of {chunk} and {other}"
         )
     return Evidence(text=f"chunks of {', '.join(map(str, CHUNKS))}: {compared} tokens equal")
 
 
 def _warm(name: str, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
-    """First, longer prompts that begin with it, another prompt, the first again, with and without proposals."""
+    """Once cold, then behind longer prompts that begin with it, another prompt, and a plain run."""
     pair = forced_pair(name, 0)
     path = pair.target.greedy_path(pair.prompt, 12)
-    prompts = [pair.prompt, pair.prompt + path[:5], pair.prompt + path[:11], pair.prompt + path[-1:], pair.prompt]
-    compared = 0
-    for prompt in prompts:
-        for depth in (2, 0) if prompt == pair.prompt else (2,):
-            request = Request(prompt=prompt, options=RunOptions(max_tokens=2 * TOKENS, max_proposals=depth))
-            trial = replace(Trial(pair=pair, requests=(request,)))
-            compared += require_equal(bench, trial, greedy_due, what="a run behind other runs and the law's argmax")
-    return Evidence(text=f"{len(prompts) + 2} runs behind each other, {compared} tokens equal")
+    trial = _speculative(pair, pair.prompt)
+    cold = bench.answers(trial)
+    between = [pair.prompt + path[:5], pair.prompt + path[:11], pair.prompt + path[-1:]]
+    for prompt in between:
+        bench.answers(_speculative(pair, prompt))
+        bench.answers(trial.plain())
+        found = first_difference(bench.answers(trial), cold)
+        if found is not None:
+            raise CheckFailure(
+                Counterexample(
+                    message=f"behind a run of {list(prompt)}, against the same run cold: {found[2]}",
+                    history=pair.prompt + cold[0].tokens[: found[1]],
+                    case=trial.describe(),
+                )
+            )
+    return Evidence(
+        text=f"{len(between)} warm runs, {len(between) * len(cold[0].tokens)} tokens equal to the cold run's"
+    )
+
+
+def _speculative(pair: CheckpointPair, prompt: tuple[int, ...]) -> Trial:
+    return Trial(pair=pair, requests=(Request(prompt=prompt, options=RunOptions(max_tokens=12, max_proposals=2)),))

@@ -1,0 +1,127 @@
+"""Engines that follow the spec's randomness, address by address: their tokens are the reference's, for every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from eredu_conformance.checks.bench import Bench
+from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.path.options import SAMPLED, SETTINGS, option_trial
+from eredu_conformance.checks.reference_twin import ENGINES, differs, reference_answers
+from eredu_conformance.checks.roots import root
+from eredu_conformance.checks.shrinking import shrink
+from eredu_conformance.checks.trial import Trial
+from eredu_conformance.crafted import crafted_pair
+from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule, SkippedRunError
+
+RULES = {
+    Acceptance.REJECTION: "randomness.by-position",
+    Acceptance.BLOCK: "randomness.by-round",
+    Acceptance.COUPLED: "randomness.shared-noise",
+}
+PAIRS = {
+    "table": Tier.QUICK,
+    "table-near": Tier.QUICK,
+    "table-wide": Tier.STANDARD,
+    "holes": Tier.STANDARD,
+    "order-2": Tier.QUICK,
+    "counts": Tier.STANDARD,
+    "fading": Tier.STANDARD,
+    "position": Tier.STANDARD,
+    "window-4": Tier.STANDARD,
+    "window-16": Tier.STANDARD,
+}
+TOKENS, REQUESTS = 20, 2
+
+
+def checks() -> Iterator[Check]:
+    """One check for each pair, rule and K, and one for each option under the rules that read p and q."""
+    for name, tier in PAIRS.items():
+        for acceptance, rule in RULES.items():
+            for depth in (0, 1, 3):
+                yield _check(
+                    f"{name}/{acceptance.value}/k{depth}",
+                    rule if depth else "randomness.gumbel-max",
+                    tier if depth == 3 else Tier.STANDARD,
+                    acceptance,
+                    partial(_pair_trial, name, acceptance, depth),
+                )
+    for option, settings in (SETTINGS | SAMPLED).items():
+        for acceptance in (Acceptance.REJECTION, Acceptance.BLOCK):
+            yield _check(
+                f"{option}/{acceptance.value}/k3",
+                "draft.recorded-distribution",
+                Tier.QUICK,
+                acceptance,
+                partial(_option_trial, option, settings, acceptance),
+                frozenset(settings),
+            )
+
+
+def _check(
+    name: str, rule: str, tier: Tier, acceptance: Acceptance, trial: Any, options: frozenset[str] = frozenset()
+) -> Check:
+    return Check(
+        id=f"path.equals-reference/{name}",
+        rule=rule,
+        kind=Kind.PATH,
+        tier=tier,
+        about=f"Under {acceptance.value}, tokens are those of the reference at the same addresses, branches or not.",
+        needs=Needs(
+            engines=ENGINES, features=frozenset({Feature.SEEDS}), acceptance=acceptance, proposals=3, options=options
+        ),
+        run=partial(_run, trial),
+    )
+
+
+def _pair_trial(name: str, acceptance: Acceptance, depth: int, seed: int) -> Trial:
+    pair = crafted_pair(name)
+    options = RunOptions(max_tokens=TOKENS, temperature=1.0, max_proposals=depth, acceptance=acceptance)
+    requests = tuple(
+        Request(prompt=pair.prompt, options=replace(options, seed=root(seed, f"path.reference/{name}", index)))
+        for index in range(REQUESTS)
+    )
+    return Trial(pair=pair, requests=requests)
+
+
+def _option_trial(option: str, settings: Mapping[str, Any], acceptance: Acceptance, seed: int) -> Trial:
+    trial = option_trial("table-eos", {"temperature": 1.0, **settings}, depth=3, acceptance=acceptance)
+    request = trial.requests[0]
+    requests = tuple(
+        replace(request, options=replace(request.options, seed=root(seed, f"path.reference/{option}", index)))
+        for index in range(REQUESTS)
+    )
+    return replace(trial, requests=requests)
+
+
+def _run(make: Any, bench: Bench, seed: int) -> Evidence:
+    base: Trial = make(seed)
+    ahead = Feature.LOOKAHEAD in bench.capabilities.features and base.requests[0].options.max_proposals > 0
+    compared = 0
+    for schedule in (Schedule(), Schedule(lookahead=True)) if ahead else (Schedule(),):
+        trial = replace(base, schedule=schedule)
+        if differs(trial, bench) is None:
+            compared += sum(request.options.max_tokens for request in trial.requests)
+            continue
+        smallest = shrink(trial, partial(_still_differs, bench))
+        found = differs(smallest, bench)
+        index, place, message = found if found is not None else (0, 0, "they differed once and agree when asked again")
+        due = reference_answers(smallest, bench)[index].tokens[:place]
+        raise CheckFailure(
+            Counterexample(
+                message=f"the subject and the reference at the same addresses: {message}",
+                history=smallest.requests[index].prompt + due,
+                case=smallest.describe(),
+            )
+        )
+    return Evidence(text=f"{compared} tokens equal to the reference's")
+
+
+def _still_differs(bench: Bench, trial: Trial) -> bool:
+    try:
+        return differs(trial, bench) is not None
+    except (SkippedRunError, CheckFailure, ValueError):
+        return False

@@ -1,0 +1,86 @@
+"""Books against the reference's: what was drafted, accepted, promoted, reused and thrown away, counter by counter.
+
+Tokens alone cannot show a branch that was kept or dropped by mistake, nor an adaptive decision taken too late;
+counters do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from eredu_conformance.checks.bench import Bench
+from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.reference_twin import COUNTERS, ENGINES, different_books, differs
+from eredu_conformance.checks.roots import root
+from eredu_conformance.checks.trial import Trial
+from eredu_conformance.crafted import crafted_pair
+from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule
+
+PAIRS = {"table-equal": Tier.QUICK, "table-near": Tier.QUICK, "table-eos": Tier.STANDARD, "counts": Tier.STANDARD}
+RULES = (None, Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED)
+TOKENS, DEPTH, REQUESTS = 26, 3, 2
+
+SCHEDULES = {
+    "off": ("statistics.committed-rounds-only", Schedule()),
+    "lookahead": ("promotion.consume-one-reuse-the-rest", Schedule(lookahead=True)),
+    "adaptive": (
+        "adaptive.disable-when-unpaid",
+        Schedule(lookahead=True, adaptive_lookahead=True, adaptive_window=2),
+    ),
+}
+"""Rule and schedule by name."""
+
+
+def checks() -> Iterator[Check]:
+    """One check for each pair, rule and schedule."""
+    for name, tier in PAIRS.items():
+        for acceptance in RULES:
+            for schedule, (rule, _) in SCHEDULES.items():
+                label = acceptance.value if acceptance else "greedy"
+                ahead = set() if schedule == "off" else {Feature.LOOKAHEAD}
+                yield Check(
+                    id=f"state.books-equal-reference/{name}/{label}/{schedule}",
+                    rule=rule,
+                    kind=Kind.STATE,
+                    tier=tier,
+                    about=f"Under {label} decoding, every counter is the reference's (lookahead: {schedule}).",
+                    needs=Needs(
+                        engines=ENGINES,
+                        features=frozenset({Feature.SEEDS, Feature.STATISTICS} | ahead),
+                        acceptance=acceptance,
+                        proposals=DEPTH,
+                    ),
+                    run=partial(_run, name, acceptance, schedule),
+                )
+
+
+def _run(name: str, acceptance: Acceptance | None, schedule: str, bench: Bench, seed: int) -> Evidence:
+    pair = crafted_pair(name)
+    ends = () if pair.target.eos is None else (pair.target.eos,)
+    options = RunOptions(
+        max_tokens=TOKENS,
+        temperature=1.0 if acceptance else 0.0,
+        max_proposals=DEPTH,
+        acceptance=acceptance,
+        eos_ids=ends,
+    )
+    requests = tuple(
+        Request(prompt=pair.prompt, options=replace(options, seed=root(seed, f"state.books/{name}", index)))
+        for index in range(REQUESTS)
+    )
+    trial = Trial(pair=pair, requests=requests, schedule=SCHEDULES[schedule][1])
+    found = differs(trial, bench, different_books)
+    if found is not None:
+        index, place, message = found
+        smallest = trial.alone(index)
+        raise CheckFailure(
+            Counterexample(
+                message=f"the subject and the reference at the same addresses: {message}",
+                history=requests[index].prompt,
+                case=smallest.describe(),
+                figures={"output_position": place},
+            )
+        )
+    return Evidence(text=f"{REQUESTS} books with {len(COUNTERS)} counters equal to the reference's")
