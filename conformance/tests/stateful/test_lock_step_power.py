@@ -1,0 +1,200 @@
+"""What the lock-step sees: engines that are wrong in one place part from the machine, and say where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eredu.scheduling.actions as actions
+import eredu.scheduling.resolution as resolution
+from eredu.options import MtpSchedulerOptions
+from eredu.scheduling.clipping import Depth, clip_depth
+from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, planned_length, resolve_branch
+from eredu.scheduling.phase import Phase
+from eredu.scheduling.record import RequestRecord
+from eredu.scheduling.scheduler import SpeculativeScheduler
+from eredu_conformance.checks.bench import Bench
+from eredu_conformance.checks.check import CheckFailure, Kind
+from eredu_conformance.checks.registry import all_checks
+from eredu_conformance.checks.stateful.machine import MACHINES
+from eredu_conformance.checks.stateful.running import run_programs
+from eredu_conformance.subjects.eredu import EreduSubject
+from eredu_conformance.subjects.lock_step import DivergenceError, LockStep, machine_look
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def clip_one_deeper_behind_a_round(patch: pytest.MonkeyPatch) -> None:
+    right = clip_depth
+    deeper = lambda *given: Depth(min(right(*given).count + 1, given[0]), right(*given).reason)  # noqa: E731
+    patch.setattr(resolution, "clip_depth", deeper)
+
+
+def plan_branches_one_shorter(patch: pytest.MonkeyPatch) -> None:
+    right = planned_length
+    patch.setattr(actions, "planned_length", lambda *given: right(*given) - (right(*given) > 2))
+
+
+def reuse_one_token_less(patch: pytest.MonkeyPatch) -> None:
+    right = resolve_branch
+
+    def wrong(*given: Any) -> BranchResolution:
+        found = right(*given)
+        return replace(found, reused=max(0, found.reused - 1))
+
+    patch.setattr(resolution, "resolve_branch", wrong)
+
+
+def count_no_dropped_branch(patch: pytest.MonkeyPatch) -> None:
+    right = AdaptiveLookahead.observe
+
+    def wrong(self: AdaptiveLookahead, planned: int, branch: BranchResolution) -> AdaptiveLookahead:
+        return right(self, planned, branch) if branch.consumed else self
+
+    patch.setattr(AdaptiveLookahead, "observe", wrong)
+
+
+def serve_the_first_request_again(patch: pytest.MonkeyPatch) -> None:
+    right = SpeculativeScheduler.turn
+
+    def wrong(self: SpeculativeScheduler[Any, Any, Any]) -> None:
+        right(self)
+        self._ring.rotate(1)
+
+    patch.setattr(SpeculativeScheduler, "turn", wrong)
+
+
+def overrun_the_bound_of_verifications(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(actions, "in_flight", lambda ring: 0)
+
+
+def overrun_the_bound_of_branches(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(actions, "branches", lambda ring: 0)
+
+
+def never_branch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(actions.RequestActions, "_plan", lambda self, record, block: 0)
+
+
+def draft_promoted_blocks_that_are_full(patch: pytest.MonkeyPatch) -> None:
+    right = RequestRecord.enter
+
+    def wrong(self: RequestRecord[Any, Any, Any], phase: Phase) -> None:
+        promoted = self.phase is Phase.RESOLUTION and phase is Phase.READY_TO_SUBMIT
+        right(self, Phase.READY_TO_DRAFT if promoted else phase)
+
+    patch.setattr(RequestRecord, "enter", wrong)
+
+
+def publish_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    right, resolving = resolution.resolve_round, actions.RequestActions.resolve
+    current: list[RequestRecord[Any, Any, Any]] = []
+
+    def wrong(**given: Any) -> Any:
+        found = right(**given)
+        current[-1].output.extend(found.walk.emitted)
+        return found
+
+    def resolve(self: Any, record: RequestRecord[Any, Any, Any]) -> Any:
+        current.append(record)
+        return resolving(self, record)
+
+    patch.setattr(actions, "resolve_round", wrong)
+    patch.setattr(actions.RequestActions, "resolve", resolve)
+
+
+def cancel_without_rolling_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("eredu.scheduling.scheduler.SUBMITTED", frozenset())
+
+
+def count_failed_rounds(patch: pytest.MonkeyPatch) -> None:
+    right = SpeculativeScheduler._fail
+
+    def wrong(self: Any, record: RequestRecord[Any, Any, Any], error: BaseException) -> None:
+        record.statistics = replace(record.statistics, rounds=record.statistics.rounds + 1)
+        right(self, record, error)
+
+    patch.setattr(SpeculativeScheduler, "_fail", wrong)
+
+
+WRONG: dict[str, tuple[Patch, str, str]] = {
+    "clip": (clip_one_deeper_behind_a_round, "undisturbed", ""),
+    "plan": (plan_branches_one_shorter, "undisturbed", "has "),
+    "reuse": (reuse_one_token_less, "undisturbed", "has block = "),
+    "window": (count_no_dropped_branch, "undisturbed", "has "),
+    "ring": (serve_the_first_request_again, "undisturbed", "has phase = "),
+    "in-flight": (overrun_the_bound_of_verifications, "undisturbed", ""),
+    "branches": (overrun_the_bound_of_branches, "undisturbed", ""),
+    "no-branch": (never_branch, "undisturbed", "has "),
+    "full-block": (draft_promoted_blocks_that_are_full, "undisturbed", "has phase = ready-to-draft"),
+    "early": (publish_before_the_commit, "failing", ""),
+    "cancel": (cancel_without_rolling_back, "cancelling", "has cache = "),
+    "failed": (count_failed_rounds, "failing", "StatisticsError: the books do not balance"),
+}
+"""Wrong engines: the patch, the machine that meets it, and what it says."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_engine_parts_from_the_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    patch, machine, said = WRONG[name]
+    patch(monkeypatch)
+    found = run_programs(machine, programs=60, steps=25, seed=3, shrink=False)
+    assert found is not None
+    assert said in found.message, found.message
+
+
+def test_the_machine_looks_like_the_engine_in_every_phase() -> None:
+    step = LockStep("near", adaptive_lookahead=False, prefill_chunk=1)
+    step.join([0, 1, 2], rule="rejection", seed=3, max_tokens=12, max_proposals=2)
+    seen = set()
+    while not step.table.scheduler.is_done:
+        seen.add(machine_look(step.states[0][0]).phase)
+        step.turn()
+    assert seen == {str(phase) for phase in Phase} - {"resolution", "completed", "cancelled"}
+
+
+def test_a_divergence_names_the_field_of_the_nearest_state() -> None:
+    step = LockStep("near")
+    step.join([0, 1], max_tokens=4, max_proposals=1)
+    step.turn()
+    step.table.tables.sequences[0].target.rollback(0)
+    with pytest.raises(DivergenceError, match="request 0 has cache = 0, and the machine 1"):
+        step.turn()
+
+
+CHECKS = {each.id: each for each in all_checks() if each.kind is Kind.STATEFUL}
+
+
+def test_there_is_a_check_of_every_machine() -> None:
+    assert {name.split("/")[1] for name in CHECKS} == set(MACHINES)
+
+
+def test_the_check_passes_eredu(tmp_path: Path) -> None:
+    subject = EreduSubject()
+    check = CHECKS["stateful.lock-step/everything/8"]
+    capabilities = subject.start()
+    assert check.needs.obstacle(capabilities) is None
+    assert check.needs.obstacle(replace(capabilities, name="other")) == "it is about eredu"
+    assert check.run(Bench(subject, capabilities, tmp_path), 5).text.startswith("8 programs")
+
+
+def test_the_check_tells_the_shortest_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    never_branch(monkeypatch)
+    subject = EreduSubject()
+    with pytest.raises(CheckFailure) as caught:
+        CHECKS["stateful.lock-step/undisturbed/8"].run(Bench(subject, subject.start(), tmp_path), 3)
+    case = caught.value.counterexample.case
+    assert case["machine"] == "undisturbed"
+    actions_taken = [line for line in case["program"] if line.startswith("state.")]
+    assert actions_taken[0] == "state.begin(data=data(...))"
+    assert len(actions_taken) <= 4
+
+
+def test_schedules_differ_by_what_the_machine_is_told() -> None:
+    step = LockStep("near", max_in_flight=2, max_branches=1)
+    assert (step.scope.max_in_flight, step.scope.max_branches) == (2, 1)
+    assert step.options == MtpSchedulerOptions(max_in_flight=2, max_branches=1)
