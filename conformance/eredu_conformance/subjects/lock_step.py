@@ -275,6 +275,7 @@ class LockStep:
         for event in self.table.trace[self.replayed :]:
             finding = self.replay.follow(self.replayed, event)
             if finding is not None:
+                self.states = ()
                 raise DivergenceError(f"behind a {action} the trace goes wrong: {finding}")
             self.replayed += 1
 

@@ -123,7 +123,7 @@ def count_failed_rounds(patch: pytest.MonkeyPatch) -> None:
 
 WRONG: dict[str, tuple[Patch, str, str]] = {
     "clip": (clip_one_deeper_behind_a_round, "undisturbed", ""),
-    "plan": (plan_branches_one_shorter, "undisturbed", "has "),
+    "plan": (plan_branches_one_shorter, "undisturbed", ""),
     "reuse": (reuse_one_token_less, "undisturbed", "has block = "),
     "window": (count_no_dropped_branch, "undisturbed", "has "),
     "ring": (serve_the_first_request_again, "undisturbed", "has phase = "),
