@@ -148,6 +148,7 @@ class LoadedModel(Generic[B_co]):
                 f"{type(backend).__name__} cannot decode with multi-token prediction: it does not implement "
                 "SpeculativeGenerationBackend. Use generate_prepared_chat for plain decoding"
             )
+        # rule: capability.no-silent-fallback
         capability = backend.mtp_capability(drafter)
         if not capability.is_ready:
             raise CapabilityError(

@@ -141,6 +141,7 @@ class GenerationOptions:
     stop_strings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        # rule: terminal.budget-counts-tokens
         _require_count("max_tokens", self.max_tokens, 1, 2**31 - 1, "it bounds the output")
         if self.seed is not None:
             _require_count("seed", self.seed, 0, 2**64 - 1, "it is the 64-bit root of the randomness")

@@ -20,6 +20,7 @@ _PARITY = 0x1BD11BDA
 _BATCH_TAG = 0xFFFFFFFF
 
 
+# rule: randomness.roles-disjoint
 class Role(IntEnum):
     """What a draw decides. Roles are disjoint, so no two decisions share a number."""
 
@@ -35,6 +36,7 @@ class Role(IntEnum):
     """The shared Gumbel vector of the coupled rule."""
 
 
+# rule: randomness.generator
 def threefry(key: Words, counter: Words) -> Words:
     """One block of Threefry-2x32-20: a bijection of the counter for each key."""
     schedule = (key[0], key[1], _PARITY ^ key[0] ^ key[1])
@@ -62,11 +64,13 @@ class RequestRandomness:
             raise OptionError(f"seed was {seed}; expected 0 to 2**64 - 1")
         return cls((seed >> 32, seed & _MASK))
 
+    # rule: randomness.address-to-key
     @classmethod
     def from_batch(cls, seed: int, request: int) -> RequestRandomness:
         """Root of request number `request` of a call with one seed for all."""
         return cls(threefry(cls.from_seed(seed).root, (_BATCH_TAG, request)))
 
+    # rule: randomness.address-to-key, randomness.stateless, scheduling.requests-independent
     def key(self, role: Role, position: int, index: int = 0) -> Words:
         """Key of a draw.
 

@@ -147,6 +147,7 @@ class RequestStatistics:
         """Mean proposals a round, after every clip."""
         return self.drafted / self.rounds if self.rounds else 0.0
 
+    # rule: statistics.committed-rounds-only
     def with_round(self, report: RoundReport) -> RequestStatistics:
         """The books after one more round. Raises `StatisticsError` if they do not balance."""
         promoted = report.branch is BranchOutcome.PROMOTED
@@ -205,7 +206,9 @@ class RequestStatistics:
         lengths = self.rounds_by_length
         longer = tuple(sum(lengths[place + 1 :]) for place in range(len(self.accepted_by_position)))
         return {
+            # rule: statistics.emitted-balance
             "emitted = accepted + target_tokens": self.emitted - self.accepted - self.target_tokens,
+            # rule: statistics.proposals-balance
             "drafted = accepted + rejected + unexamined": self.drafted
             - self.accepted
             - self.rejected
@@ -218,6 +221,7 @@ class RequestStatistics:
             "accepted_by_position = longer rounds_by_length": sum(
                 abs(mine - other) for mine, other in zip(self.accepted_by_position, longer, strict=True)
             ),
+            # rule: statistics.lookahead-balance
             "lookahead_drafted = consumed + reused + discarded": self.lookahead_drafted
             - self.lookahead_consumed
             - self.lookahead_reused

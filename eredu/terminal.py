@@ -60,6 +60,7 @@ class StopSequences:
             return self
         return replace(self, tail=(*self.tail, token)[-max(map(len, self.sequences)) :])
 
+    # rule: terminal.stop-sequences-span-rounds
     @property
     def matched(self) -> int:
         """Length of the longest sequence that ends the output; 0 if none does."""
@@ -94,6 +95,7 @@ class TerminalWatch:
     held: tuple[int, ...] = ()
     constraint: Constraint | None = None
 
+    # rule: terminal.order, terminal.eos-when-emitted, constraints.state-from-history
     def advance(self, token: int) -> tuple[TerminalWatch, FinishReason | None]:
         """State after one token, and the reason to end there."""
         stops = self.stops.advance(token)
@@ -142,6 +144,7 @@ class TerminalWatch:
             visible += rest
         return replace(self, text=text, held=held), visible
 
+    # rule: terminal.nothing-behind, terminal.eos-when-emitted
     def walk(self, tokens: Sequence[int]) -> Walk:
         """Walk a round's tokens up to the first terminal one."""
         watch = self

@@ -76,6 +76,7 @@ def match_assistant(target: ModelSide, assistant: ModelSide) -> AssistantFit:
         TokenizerError: The tokenizers differ in any id.
         CheckpointError: One of the models has fewer rows than the tokenizer has ids.
     """
+    # rule: capability.same-vocabulary
     common = require_same_tokenizer(target.vocabulary, assistant.vocabulary)
     for side in (target, assistant):
         if side.rows < common.vocabulary_size:

@@ -14,14 +14,18 @@ from eredu.randomness import RequestRandomness, Role, Words
 def draft_key(randomness: RequestRandomness, rule: AcceptanceRule, *, round_position: int, index: int) -> Words:
     """Key of proposal `index` (from 0) of the round that starts at output position `round_position`."""
     match rule:
+        # rule: randomness.shared-noise
         case AcceptanceRule.COUPLED:
             return randomness.key(Role.NOISE, round_position + index)
+        # rule: randomness.by-round, randomness.address-once
         case AcceptanceRule.BLOCK:
             return randomness.key(Role.DRAFT, round_position, index)
+        # rule: randomness.by-position
         case AcceptanceRule.REJECTION:
             return randomness.key(Role.DRAFT, round_position + index)
 
 
+# rule: randomness.by-round, randomness.by-position
 def coin_keys(randomness: RequestRandomness, rule: AcceptanceRule, position: int, count: int) -> list[Words]:
     """Keys of the coins of a round of `count` proposals that starts at `position`."""
     if rule is AcceptanceRule.BLOCK:
@@ -29,12 +33,14 @@ def coin_keys(randomness: RequestRandomness, rule: AcceptanceRule, position: int
     return [randomness.key(Role.ACCEPT, position + index) for index in range(count)]
 
 
+# rule: randomness.by-position, randomness.roles-disjoint
 def final_keys(randomness: RequestRandomness, position: int, count: int) -> list[Words]:
     """Keys of the round's last token by accepted length: a replacement for each of 0..count-1, then the bonus."""
     residuals = [randomness.key(Role.RESIDUAL, position + index) for index in range(count)]
     return [*residuals, randomness.key(Role.TARGET, position + count)]
 
 
+# rule: randomness.shared-noise
 def noise_keys(randomness: RequestRandomness, position: int, rows: int) -> list[Words]:
     """Keys of the shared Gumbel vectors of consecutive positions."""
     return [randomness.key(Role.NOISE, position + index) for index in range(rows)]

@@ -43,6 +43,7 @@ class AssistantExecutor(TargetExecutor):
             super().traits,
             max_proposals=MAX_PROPOSALS,
             drafter_context=self._assistant.context,
+            # rule: lookahead.exact-promotion-only
             exact_promotion=True,
         )
 
@@ -71,10 +72,12 @@ class AssistantExecutor(TargetExecutor):
         """Draft or top up a block of the round that starts at the committed boundary."""
         block = promoted or MlxBlock(constraints=[] if constraint is None else [constraint])
         position = sequence.position
+        # rule: draft.from-frontier, promotion.top-up, constraints.drafting-stops-at-completion
         while block.count < count and not block.at_grammar_end:
             self._propose(sequence, block, round_position=position, index=block.count)
         return block
 
+    # rule: lookahead.clone-of-frontier, lookahead.drafted-whole, randomness.by-round
     def branch(self, sequence: MlxSequence, block: MlxBlock, count: int) -> MlxBlock:
         """Draft a branch: the guess belongs to this round's addresses, what follows to the next round's."""
         branch = MlxBlock(before=list(block.tokens), constraints=block.constraints[-1:])
@@ -90,10 +93,12 @@ class AssistantExecutor(TargetExecutor):
         super().commit(sequence, plan, branch)
         cache = _cache(sequence)
         if plan.promoted is None:
+            # rule: rollback.drafter-follows, lookahead.drop-whole
             cache.rollback(min(cache.length, len(sequence.tokens) - 1))
             return None
         if branch is None:
             raise CapabilityError("a promotion was planned for a round without a branch")
+        # rule: promotion.consume-one-reuse-the-rest, rollback.drafter-follows
         promoted = branch.tail(1, plan.promoted)
         cache.rollback(len(sequence.tokens) - 1 + promoted.count)
         return promoted
@@ -116,6 +121,7 @@ class AssistantExecutor(TargetExecutor):
             propose(sequence, block, logits, round_position=round_position, index=index)
         sequence.drafting = block.tokens[-1]
 
+    # rule: draft.frontier-exact
     def _feed_frontier(self, sequence: MlxSequence, block: MlxBlock) -> mx.array:
         """Feed what the assistant has not seen before the next proposal; return its logits, shape (1, vocabulary)."""
         cache = _cache(sequence)

@@ -11,6 +11,7 @@ from eredu.constraint import Constraint
 from eredu.errors import ConstraintError
 
 
+# rule: constraints.mask-on-every-row
 def mask_rows(constraints: list[Constraint]) -> mx.array:
     """Allowed ids before each state's token, shape (states, vocabulary), bool. A complete grammar allows everything.
 
@@ -22,6 +23,7 @@ def mask_rows(constraints: list[Constraint]) -> mx.array:
         if constraint.complete:
             mask = np.ones_like(mask)
         elif not mask.any():
+            # rule: verify.invalid-is-error
             raise ConstraintError("the grammar allows no token at all, yet it is not complete")
         masks.append(mask)
     return mx.array(np.stack(masks))

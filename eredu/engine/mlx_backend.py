@@ -78,6 +78,7 @@ class MlxBackend:
         if drafter is None:
             raise CapabilityError("this target has no heads that eredu can use; give an assistant")
         for role, checkpoint in (("target", self.target), ("assistant", drafter.checkpoint)):
+            # rule: capability.no-silent-fallback, rollback.exact-state
             _require_rollback(role, checkpoint)
         executor = AssistantExecutor(self._target_model(), self._assistant_model(drafter), self.placement)
         return visitor.visit(executor)
@@ -92,6 +93,7 @@ class MlxBackend:
         proposable = min(self.target.vocabulary_size, checkpoint.vocabulary_size)
         padding: tuple[int, ...] = ()
         if self.target.tokenizer is not None and checkpoint.tokenizer is not None:
+            # rule: capability.same-vocabulary
             shared = require_same_tokenizer(self.target.tokenizer.vocabulary, checkpoint.tokenizer.vocabulary)
             proposable = min(proposable, shared.vocabulary_size)
             padding = self.target.tokenizer.vocabulary.padding_ids(proposable)

@@ -35,6 +35,7 @@ class TargetModel:
     def _is_token(self) -> mx.array:
         return token_mask(self.vocabulary_size, self.padding_ids)
 
+    # rule: capability.same-vocabulary
     def fit(self, logits: mx.array) -> mx.array:
         """Logits (rows, vocabulary) with the padding ids excluded."""
         return mx.where(self._is_token, logits, -math.inf) if self.padding_ids else logits
@@ -72,6 +73,7 @@ class AssistantModel:
         """Empty caches for one sequence."""
         return SequenceCache(self.model, self.bucket)
 
+    # rule: capability.same-vocabulary
     def fit(self, logits: mx.array) -> mx.array:
         """Logits (rows, its vocabulary) as (rows, the target's vocabulary), padding ids excluded."""
         kept = logits[:, : self.proposable]

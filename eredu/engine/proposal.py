@@ -35,6 +35,7 @@ def propose(sequence: MlxSequence, block: MlxBlock, logits: mx.array, *, round_p
         rows = range(len(pending), len(pending) + 1)
         history = HistoryRows(sequence.request.prompt, sequence.output, joined, rows, logits.shape[-1])
     mask = mask_rows(block.constraints[-1:]) if block.constraints else None
+    # rule: draft.recorded-distribution, constraints.mask-on-every-row
     scores = process_rows(logits, options.sampling, mask=mask, history=history)
     if options.sampling.is_greedy:
         token = mx.argmax(scores, axis=-1)
@@ -45,6 +46,8 @@ def propose(sequence: MlxSequence, block: MlxBlock, logits: mx.array, *, round_p
     mx.async_eval(token)
     block.tokens.append(token)
     if not options.sampling.is_greedy and options.acceptance is not AcceptanceRule.COUPLED:
+        # rule: draft.recorded-distribution
         block.scores.append(scores)
     if block.constraints:
+        # rule: constraints.state-from-history
         block.constraints.append(block.constraints[-1].advance(cast(int, token.item())))

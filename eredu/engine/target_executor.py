@@ -73,6 +73,7 @@ class TargetExecutor:
         """Plain decoding has no branches."""
         raise CapabilityError("a lookahead branch was asked of an executor without a drafter")
 
+    # rule: verify.leading-token-first, draft.empty-block-is-plain
     def submit(self, sequence: MlxSequence, block: MlxBlock, more: bool) -> MlxVerification:  # noqa: FBT001
         """Start verifying the leading token and the block.
 
@@ -90,9 +91,11 @@ class TargetExecutor:
 
     def wait(self, sequence: MlxSequence, verification: MlxVerification) -> VerificationOutcome:
         """Wait for a verification: the one host synchronisation of a round."""
+        # rule: placement.wait-before-read
         verification.completion.wait()
         sequence.running = [other for other in sequence.running if other is not verification.completion]
         verdict = verification.verdict
+        # rule: verify.invalid-is-error
         if not verdict.sound.item():
             raise AcceptanceError(
                 "the numbers of a verification are not those of a correct engine: a target row without a finite "
@@ -112,12 +115,14 @@ class TargetExecutor:
         cached = len(sequence.tokens) - 1
         if plan.kept == 0:
             sequence.ahead = None
+        # rule: commit.one-number, rollback.exact-length
         sequence.target.rollback(cached + plan.kept + (sequence.ahead is not None))
         sequence.tokens.extend(plan.tokens)
         return None
 
     def close(self, sequence: MlxSequence) -> None:
         """Wait for what still runs, and leave the caches at the committed boundary."""
+        # rule: placement.wait-before-read
         for completion in sequence.running:
             completion.wait()
         sequence.running = []
@@ -127,6 +132,7 @@ class TargetExecutor:
 
     # ---- pieces --------------------------------------------------------------------------------------------------
 
+    # rule: commit.leading-token-uncached, scheduling.prefill-in-chunks
     def _feed_prompt(self, sequence: MlxSequence, cache: SequenceCache, limit: int) -> int:
         wanted = len(sequence.request.prompt) - 1
         chunk = sequence.tokens[cache.length : min(wanted, cache.length + limit)]
@@ -145,6 +151,7 @@ class TargetExecutor:
         With `ahead`, the leading token is not committed yet, so everything lies one position further on.
         """
         with mx.stream(self._placement.target_stream):
+            # rule: placement.producer-before-consumer
             proposals = [self._placement.hand_over(token) for token in block.tokens]
             drafted = mx.concatenate(proposals) if proposals else None
             inputs = leading if drafted is None else mx.concatenate([leading, drafted])
@@ -167,6 +174,7 @@ class TargetExecutor:
         mask = mask_rows(block.constraints) if block.constraints else None
         return process_rows(self._target.fit(logits), sampling, mask=mask, history=history)
 
+    # rule: verify.rows-see-prefix
     def _history(self, sequence: MlxSequence, pending: mx.array, rows: range) -> HistoryRows:
         return HistoryRows(sequence.request.prompt, sequence.output, pending, rows, self._target.vocabulary_size)
 
@@ -181,11 +189,13 @@ class TargetExecutor:
         final = key_rows(final_keys(randomness, position, count))
         if proposals is None:
             return settle(draw(scores, final), scores)
+        # rule: draft.recorded-distribution
         drafted = mx.concatenate([self._placement.hand_over(row) for row in block.scores])
         accept = reject if rule is AcceptanceRule.REJECTION else verify_block
         coins = key_rows(coin_keys(randomness, rule, position, count))
         return accept(proposals, drafted, scores, coin_keys=coins, final_keys=final)
 
+    # rule: verify.greedy-argmax, randomness.greedy-reads-none
     def _own_tokens(self, sequence: MlxSequence, scores: mx.array, position: int) -> mx.array:
         """The target's token at each row, shape (rows,): the argmax, under the shared noise if not greedy."""
         options = sequence.request.options

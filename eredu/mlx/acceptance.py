@@ -34,6 +34,7 @@ class Verdict:
     sound: mx.array
 
 
+# rule: draft.empty-block-is-plain
 def settle(token: mx.array, scores: mx.array) -> Verdict:
     """The verdict of plain decoding: the row's own token.
 
@@ -44,6 +45,7 @@ def settle(token: mx.array, scores: mx.array) -> Verdict:
     return Verdict(mx.array(0, dtype=mx.int32), token, mx.abs(scores.max()) < math.inf)
 
 
+# rule: verify.greedy-argmax, verify.coupled-shared-vector
 def match(proposals: mx.array, targets: mx.array, scores: mx.array) -> Verdict:
     """Accept while the proposal is the target's own token: greedy decoding and the coupled rule.
 
@@ -56,6 +58,7 @@ def match(proposals: mx.array, targets: mx.array, scores: mx.array) -> Verdict:
     return Verdict(accepted, targets[accepted[None]], _finite_rows(scores))
 
 
+# rule: verify.same-law
 def reject(
     proposals: mx.array,
     draft_scores: mx.array,
@@ -75,12 +78,15 @@ def reject(
             shape (k + 1, 2).
     """
     p_drawn, q_drawn = _probability_at(target_scores[:-1], proposals), _probability_at(draft_scores, proposals)
+    # rule: verify.rejection-below-ratio, verify.first-rejection-ends
     accepted = _prefix_length(coins(coin_keys) * q_drawn < p_drawn)
     row = mx.minimum(accepted, proposals.shape[0] - 1)[None]
+    # rule: verify.residual-positive-part
     residual = _excess(_log_softmax(target_scores[row]), _log_softmax(draft_scores[row]))
     return _verdict(accepted, residual, q_drawn, target_scores, final_keys)
 
 
+# rule: verify.same-law
 def verify_block(
     proposals: mx.array,
     draft_scores: mx.array,
@@ -105,11 +111,13 @@ def verify_block(
     excess = _excess(log_p, log_q, w[:-1, None])
     mass = _row_sums(excess)
     room = mass + 1.0 - w[:-1]
+    # rule: verify.block-longest-length
     chances = mx.where(room > 0, mass / mx.where(room > 0, room, 1.0), 0.0)
     chances = mx.concatenate([chances[1:], w[-1:]])
     lengths = mx.arange(1, count + 1)
     accepted = mx.where(coins(coin_keys) < chances, lengths, 0).max().astype(mx.int32)
     row = mx.minimum(accepted, count - 1)[None]
+    # rule: verify.block-residual
     return _verdict(accepted, excess[row], q_drawn, target_scores, final_keys)
 
 
@@ -117,9 +125,11 @@ def _verdict(
     accepted: mx.array, residual: mx.array, q_drawn: mx.array, target_scores: mx.array, final_keys: mx.array
 ) -> Verdict:
     """The verdict after `accepted` proposals; `residual`, shape (1, vocabulary), replaces the first rejected one."""
+    # rule: bonus.after-full-acceptance, bonus.from-target
     complete = accepted == q_drawn.shape[0]
     scores = mx.where(complete, target_scores[-1:], mx.log(residual))
     token = draw(scores, final_keys[accepted[None]])
+    # rule: verify.invalid-is-error
     sound = (complete | (residual.max() > 0)) & (q_drawn > 0).all() & _finite_rows(target_scores)
     return Verdict(accepted, token, sound)
 

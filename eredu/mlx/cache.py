@@ -82,6 +82,7 @@ class RollbackCache(AppendCache):  # type: ignore[misc]
         bucket = self.bucket or 1
         return -(-length // bucket) * bucket
 
+    # rule: rollback.exact-length, rollback.exact-state
     def rollback(self, length: int) -> None:
         """Keep the first `length` rows."""
         if not 0 <= length <= self.offset:
@@ -146,10 +147,12 @@ class SequenceCache:
         padding = _next_power(len(tokens)) - len(tokens) if self.bucket is not None and append_only else 0
         _, record = self.feed_recorded(model, mx.array([*tokens, *[0] * padding], dtype=mx.uint32))
         if padding:
+            # rule: scheduling.prefill-in-chunks
             self.rollback(length)
         self._journal.forget()
         return record
 
+    # rule: rollback.exact-length, rollback.exact-state
     def rollback(self, length: int) -> None:
         """Keep the first `length` tokens. Raises `CapabilityError` where a layer cannot do so exactly."""
         if length == self._length:
@@ -172,6 +175,7 @@ class SequenceCache:
 class RollbackList(CacheList):  # type: ignore[misc]
     """Several append-only caches of one layer (a latent one and an indexer's), rolled back together."""
 
+    # rule: rollback.exact-length, rollback.exact-state
     def rollback(self, length: int) -> None:
         """Keep the first `length` rows of each."""
         for cache in self.caches:

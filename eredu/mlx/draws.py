@@ -22,6 +22,7 @@ def key_rows(keys: Sequence[Words]) -> mx.array:
     return mx.array(list(keys), dtype=mx.uint32)
 
 
+# rule: randomness.generator
 def words(keys: mx.array, count: int) -> mx.array:
     """Raw generator words, shape (rows, count), uint32, one row a key of `keys` (rows, 2)."""
     half = (count + 1) // 2
@@ -32,6 +33,7 @@ def words(keys: mx.array, count: int) -> mx.array:
     return drawn.reshape(keys.shape[0], 2 * half)[:, :count]
 
 
+# rule: randomness.coin-exact
 def coins(keys: mx.array) -> mx.array:
     """Uniform numbers on the grid of 2**-24 in [0, 1), shape (rows,), float32, exact."""
     return (words(keys, 1)[:, 0] >> 8).astype(mx.float32) * 2.0**-24
@@ -46,12 +48,14 @@ def gumbels(keys: mx.array, size: int) -> mx.array:
     return -_log_exponentials(keys, size)
 
 
+# rule: randomness.gumbel-max
 def _log_exponentials(keys: mx.array, size: int) -> mx.array:
     """Logarithms of standard exponentials, which are Gumbel noise but for the sign."""
     uniform = (words(keys, size).astype(mx.float32) + 0.5) * 2.0**-32
     return mx.log(-mx.log1p(-mx.minimum(uniform, _BELOW_ONE)))
 
 
+# rule: randomness.gumbel-max
 def draw(scores: mx.array, keys: mx.array) -> mx.array:
     """Draw one id a row from softmax(scores).
 

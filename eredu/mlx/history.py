@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import mlx.core as mx
 
 
+# rule: verify.rows-see-prefix
 class HistoryRows:
     """History of consecutive rows.
 

@@ -41,6 +41,7 @@ class Placement:
     draft_device: mx.Device
     _local: threading.local = field(default_factory=threading.local, repr=False, compare=False)
 
+    # rule: placement.changes-no-token
     @classmethod
     def choose(cls, name: str = "auto") -> Placement:
         """Placement by name: `auto`, `one-stream`, `two-streams`, `two-devices` (drafter on the CPU).
@@ -80,6 +81,7 @@ class Placement:
             self._local.streams = streams
         return streams
 
+    # rule: placement.producer-before-consumer, placement.changes-no-token
     def hand_over(self, array: mx.array) -> mx.array:
         """The array for use on the other side: shared on one device, waited for and copied between two."""
         if self.kind is not PlacementKind.TWO_DEVICES:
@@ -95,6 +97,7 @@ class Completion:
         self._keeps = keeps
         mx.async_eval(*arrays)
 
+    # rule: placement.wait-before-read
     def wait(self) -> None:
         """Wait until the arrays are computed, then let go of what they needed. Waiting again is harmless."""
         mx.eval(*self._arrays)

@@ -76,6 +76,7 @@ class Journal:
         """Forget every feed: what is in the caches now stays."""
         self._feeds = []
 
+    # rule: rollback.exact-state
     def rollback(self, layers: list[Any], length: int) -> None:
         """Take every recurrent layer back to `length` tokens. Raises `CapabilityError` beyond the journal."""
         if not self._recurrences:

@@ -17,6 +17,7 @@ _COLDEST = 2.0**-126
 """Smallest normal float32: below it nothing but the maximum is left anyway."""
 
 
+# rule: verify.processed-order
 def process_rows(
     logits: mx.array, options: SamplingOptions, *, mask: mx.array | None = None, history: HistoryRows | None = None
 ) -> mx.array:
@@ -33,6 +34,7 @@ def process_rows(
     """
     scores = logits.astype(mx.float32)
     if mask is not None:
+        # rule: constraints.mask-on-every-row
         scores = mx.where(mask, scores, -math.inf)
     if options.logit_bias:
         ids = mx.array(list(options.logit_bias))

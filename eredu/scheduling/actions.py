@@ -60,8 +60,10 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
             case Phase.READY_TO_DRAFT:
                 return self.draft
             case Phase.READY_TO_SUBMIT:
+                # rule: scheduling.in-flight-bound
                 return self.submit if in_flight(ring) < self._options.max_in_flight else None
             case Phase.VERIFICATION_IN_FLIGHT:
+                # rule: lookahead.bounded, lookahead.while-in-flight
                 wanted = _current(record).planned > 0 and branches(ring) < self._options.max_branches
                 return self.begin_branch if wanted else self.resolve
             case Phase.LOOKAHEAD_DRAFTING:
@@ -76,6 +78,7 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
         left = self._executor.prefill(record.sequence, self._options.prefill_chunk)
         self._trace.prefill(record, left)
         if left == 0:
+            # rule: commit.leading-token-uncached, scheduling.prefill-in-chunks
             depth = clip_depth(
                 record.request.options.max_proposals, self._executor.traits, record.committed, record.watch.remaining
             )
@@ -87,6 +90,7 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
         current = _current(record)
         promoted = current.block
         started_s = self._clock()
+        # rule: draft.from-frontier, promotion.top-up
         block = self._executor.draft(record.sequence, current.depth.count, promoted, record.watch.constraint)
         current.drafting_s += self._clock() - started_s
         check_block("block", block, current.depth.count)
@@ -99,12 +103,14 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
         current = _current(record)
         block = _block(record)
         more = record.watch.remaining > block.count + 1
+        # rule: verify.leading-token-first
         current.verification = self._executor.submit(record.sequence, block, more)
         current.planned = self._plan(record, block)
         self._trace.submit(record, block.count + 1)
         record.enter(Phase.VERIFICATION_IN_FLIGHT)
 
     def _plan(self, record: RequestRecord[SequenceT, BlockT, VerificationT], block: BlockT) -> int:
+        # rule: lookahead.planned-length, adaptive.disable-when-unpaid, constraints.drafting-stops-at-completion
         if not self._options.lookahead or not record.adaptive.enabled or block.at_grammar_end:
             return 0
         return planned_length(
@@ -124,6 +130,7 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
         """Draft the branch while the verification is in flight."""
         current = _current(record)
         started_s = self._clock()
+        # rule: lookahead.drafted-whole, lookahead.clone-of-frontier
         branch = self._executor.branch(record.sequence, _block(record), current.planned)
         current.drafting_s += self._clock() - started_s
         check_block("lookahead branch", branch, current.planned)
@@ -131,6 +138,7 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
         self._trace.branch(record, current.planned, branch.count)
         record.enter(Phase.LOOKAHEAD_READY)
 
+    # rule: commit.order, commit.failure-changes-nothing, placement.wait-before-read
     def resolve(self, record: RequestRecord[SequenceT, BlockT, VerificationT]) -> FinishReason | None:
         """Wait, resolve on copies, commit the cache with one number, install, and queue the event."""
         if record.phase is not Phase.RESOLUTION:
@@ -176,14 +184,17 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
         walk, following = resolution.walk, resolution.next_depth
         watch, text = walk.watch.take_text(ended=walk.finish is not None)
         position = len(record.output)
+        # rule: events.after-commit, commit.on-copies, constraints.state-from-history
         record.watch = watch
         record.adaptive = resolution.adaptive
         record.statistics = resolution.statistics.with_times(drafting_s=_current(record).drafting_s, waiting_s=waited_s)
         record.output.extend(walk.emitted)
         record.round = None if following is None else Round(following, promoted)
+        # rule: events.one-publication-a-commit
         self._outbox.put(TokensCommitted(record.request.index, position, walk.emitted, text))
         self._trace.publish(record, walk)
         if following is not None:
+            # rule: promotion.top-up
             full = promoted is not None and promoted.count == following.count
             record.enter(Phase.READY_TO_SUBMIT if full else Phase.READY_TO_DRAFT)
         return walk.finish

@@ -19,6 +19,7 @@ def admit(request: GenerationRequest, traits: ExecutorTraits) -> TerminalWatch:
     prompt, options = request.prompt, request.options
     if not prompt:
         raise OptionError("the prompt has no token; expected at least one, which leads the first verification")
+    # rule: terminal.budget-counts-tokens
     room = traits.target_context - len(prompt) + 1
     if room < 1:
         raise OptionError(

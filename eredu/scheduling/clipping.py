@@ -16,6 +16,7 @@ class Depth:
     reason: ClipReason
 
 
+# rule: draft.clip, capability.validated-cap, randomness.control-ignores-redrawable
 def clip_depth(requested: int, traits: ExecutorTraits, committed: int, remaining: int) -> Depth:
     """Clip the proposals of a round.
 

@@ -6,6 +6,7 @@ from eredu.backend import CommitPlan, DraftBlock, VerificationOutcome
 from eredu.errors import EreduError
 
 
+# rule: lookahead.drafted-whole, constraints.drafting-stops-at-completion, draft.clip
 def check_block(what: str, block: DraftBlock, wanted: int) -> None:
     """Check a drafted block or branch. Raises `EreduError` unless it has `wanted` tokens or ends with the grammar."""
     if block.count != wanted and not (block.count < wanted and block.at_grammar_end):

@@ -13,6 +13,7 @@ from eredu.scheduling.clipping import clip_depth
 from eredu.statistics import BranchOutcome
 
 
+# rule: lookahead.planned-length, lookahead.exact-promotion-only
 def planned_length(
     depth: int, limit: int, requested: int, traits: ExecutorTraits, committed: int, remaining: int
 ) -> int:
@@ -59,6 +60,7 @@ class BranchResolution:
         return int(self.outcome is BranchOutcome.PROMOTED)
 
 
+# rule: promotion.full-acceptance-and-equal-bonus, lookahead.drop-whole, bonus.from-target
 def resolve_branch(drafted: int, next_depth: int, guess: int, bonus: int | None) -> BranchResolution:
     """Decide over a branch of `drafted` tokens.
 
@@ -72,6 +74,7 @@ def resolve_branch(drafted: int, next_depth: int, guess: int, bonus: int | None)
         return BranchResolution(BranchOutcome.DROPPED, drafted)
     if guess != bonus:
         return BranchResolution(BranchOutcome.DROPPED, drafted, compared=True)
+    # rule: promotion.consume-one-reuse-the-rest
     return BranchResolution(BranchOutcome.PROMOTED, drafted, min(drafted - 1, next_depth), compared=True)
 
 
@@ -93,6 +96,7 @@ class AdaptiveLookahead:
     reused: int = 0
     discarded: int = 0
 
+    # rule: adaptive.window, adaptive.planned-not-drawn, adaptive.no-clock, randomness.control-ignores-redrawable
     def observe(self, planned: int, branch: BranchResolution) -> AdaptiveLookahead:
         """State after one resolved branch that had planned for `planned` tokens."""
         if self.window is None:
@@ -106,5 +110,6 @@ class AdaptiveLookahead:
         )
         if after.resolved < self.window:
             return after
+        # rule: adaptive.disable-when-unpaid
         pays = after.reused > 0 and after.discarded <= after.reused
         return AdaptiveLookahead(self.window, enabled=self.enabled and pays)

@@ -33,6 +33,7 @@ class Outbox:
         """Queue an event."""
         self._events.append(event)
 
+    # rule: events.append-only, events.one-publication-a-commit
     def publish(self) -> None:
         """Tell what is queued; inside a callback, leave that to the call that is telling already."""
         if self._publishing:

@@ -40,6 +40,7 @@ TERMINAL = frozenset({Phase.COMPLETED, Phase.CANCELLED})
 """Phases that a request never leaves."""
 
 
+# rule: scheduling.phase-edges
 def check_edge(request: int, source: Phase, target: Phase) -> Phase:
     """Return `target` if the life cycle has the edge. Raises `PhaseError` naming both phases otherwise."""
     if target not in EDGES[source]:

@@ -74,6 +74,7 @@ class RequestRecord(Generic[SequenceT, BlockT, VerificationT]):
         """Tokens of prompt and output so far."""
         return len(self.request.prompt) + len(self.output)
 
+    # rule: scheduling.phase-edges
     def enter(self, phase: Phase) -> None:
         """Take an edge of the life cycle. Raises `PhaseError` if it has none."""
         self.phase = check_edge(self.request.index, self.phase, phase)

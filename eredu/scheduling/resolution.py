@@ -48,6 +48,7 @@ class Resolution:
     statistics: RequestStatistics
 
 
+# rule: commit.on-copies, statistics.committed-rounds-only
 def resolve_round(
     *,
     outcome: VerificationOutcome,
@@ -73,6 +74,7 @@ def resolve_round(
         committed: Tokens of prompt and output before the round.
         traits: Limits of the executor.
     """
+    # rule: verify.first-rejection-ends, bonus.after-full-acceptance, terminal.nothing-behind
     walk = watch.walk((*outcome.proposals[: outcome.accepted], outcome.token))
     emitted = len(walk.emitted)
     next_depth = None
@@ -107,6 +109,7 @@ def resolve_round(
     promoted = resolved.reused if resolved.outcome is BranchOutcome.PROMOTED else None
     return Resolution(
         walk=walk,
+        # rule: commit.one-number, commit.terminal-token-committed
         plan=CommitPlan(kept=emitted, tokens=walk.emitted, promoted=promoted),
         branch=resolved,
         next_depth=next_depth,

@@ -140,6 +140,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         if self._is_busy:
             raise EreduError("a turn was asked for inside a callback of another turn; take turns from outside only")
         self._settle()
+        # rule: scheduling.ring, scheduling.one-action-a-turn, scheduling.requests-independent
         for _ in range(len(self._ring)):
             record = self._ring[0]
             self._ring.rotate(-1)
@@ -149,6 +150,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
                 self._settle()
                 return
         if self._ring:
+            # rule: scheduling.every-request-ends
             phases = {record.request.index: str(record.phase) for record in self._ring}
             raise SchedulerStalledError(f"no request can act, and these are alive: {phases}")
 
@@ -176,6 +178,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         """Whether the call comes from inside an action or a callback, so that its effect has to wait."""
         return self._acting or self._outbox.is_publishing
 
+    # rule: cancellation.from-callback
     def _settle(self) -> None:
         """Publish what is queued and carry out the cancellations that it asks for, until neither is left."""
         if self._is_busy:
@@ -191,6 +194,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         phase, current = record.phase, record.round
         self._acting = True
         try:
+            # rule: cancellation.submitted-waits, cancellation.nothing-submitted-at-once, rollback.exact-length
             if phase in SUBMITTED and current is not None and current.verification is not None:
                 self._executor.wait(record.sequence, current.verification)
                 self._executor.commit(record.sequence, CommitPlan(kept=0, tokens=()), current.branch)
@@ -205,6 +209,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         finally:
             self._acting = False
 
+    # rule: commit.failure-changes-nothing
     def _fail(self, record: RequestRecord[SequenceT, BlockT, VerificationT], error: BaseException) -> None:
         """End a request whose action raised or was interrupted; what ending it raises on top is noted on the error."""
         if not record.is_live:
@@ -217,6 +222,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
 
     def _end(self, record: RequestRecord[SequenceT, BlockT, VerificationT], phase: Phase, reason: FinishReason) -> None:
         record.enter(phase)
+        # rule: cancellation.leaves-no-trace, lookahead.drop-whole
         record.round = None
         record.finish = reason
         record.statistics = record.statistics.with_times(elapsed_s=self._clock() - record.opened_s)
