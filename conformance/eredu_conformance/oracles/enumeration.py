@@ -61,7 +61,9 @@ class EnumeratingSource:
         """Inverse-CDF draw."""
         check_distribution(row, name="drawn")
         edges = [0.0, *np.minimum(np.cumsum(row), 1.0).tolist()]
-        edges[-1] = 1.0
+        # The rounding error of the sum goes to the last possible id: an impossible one must not have even a sliver.
+        last = int(row.nonzero()[0][-1])
+        edges[last + 1 :] = [1.0] * (len(row) - last)
         return self.choose(address, edges)
 
     def choose(self, address: Address, edges: Sequence[float]) -> int:

@@ -53,6 +53,19 @@ def test_enumeration_follows_the_edges_of_a_coin() -> None:
     assert enumerate_law(lambda source: source.uniform(FIRST).below(0.5, 0.5)) == {True: 1.0}
 
 
+def test_enumeration_never_draws_the_impossible() -> None:
+    """Sums that round to less than 1 leave nothing to an id of probability 0, however narrow the interval is."""
+    row = np.array([0.1] * 10 + [0.0])
+    assert float(np.cumsum(row)[-1]) < 1.0
+
+    def experiment(source: EnumeratingSource) -> int:
+        if source.uniform(FIRST).below(1 - 1e-12):
+            return 0
+        return source.categorical(FIRST, row)
+
+    assert set(enumerate_law(experiment)) == {0, 9}
+
+
 def test_enumeration_refuses_what_it_cannot_know() -> None:
     with pytest.raises(NotEnumerable):
         enumerate_law(lambda source: source.uniform(FIRST).value)
