@@ -39,6 +39,7 @@ def test_the_shorter_context_ends_proposals(target: int | None, assistant: int |
     assert fit.proposals_end_early == early
 
 
+# rule: capability.same-vocabulary
 def test_another_tokenizer_is_refused() -> None:
     with pytest.raises(TokenizerError, match="first difference is id 1: 'b' in the target, 'c' in the assistant"):
         match_assistant(side("target"), side("assistant", Vocabulary(("a", "c", None, "<end>"))))

@@ -66,6 +66,7 @@ def assert_holds(executor: Any, sequence: Any, side: str) -> None:
                 )
 
 
+# rule: cancellation.submitted-waits, cancellation.nothing-submitted-at-once, rollback.drafter-follows
 @pytest.mark.parametrize("phase", LIVE)
 @pytest.mark.parametrize("settings", SETTINGS, ids=["rejection", "block", "greedy"])
 @pytest.mark.parametrize("after", [0, 9])
@@ -106,6 +107,7 @@ def test_cancelling_in_any_phase_leaves_the_committed_boundary(
     assert tuple(token for event in told for token in event.tokens) == before
 
 
+# rule: cancellation.from-callback
 @pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("settings", SETTINGS, ids=["rejection", "block", "greedy"])
 def test_cancelling_from_a_callback_takes_effect_after_the_commit(
@@ -133,6 +135,7 @@ def test_cancelling_from_a_callback_takes_effect_after_the_commit(
     assert_holds(executor, opened[0], "target")
 
 
+# rule: placement.wait-before-read
 @pytest.mark.parametrize("plain", [True, False])
 def test_closing_a_schedule_waits_for_everything(llama: Any, lend: Make, make_request: Make, *, plain: bool) -> None:
     executor = lend(llama, plain)
@@ -148,6 +151,7 @@ def test_closing_a_schedule_waits_for_everything(llama: Any, lend: Make, make_re
         assert_at_rest(sequence)
 
 
+# rule: commit.leading-token-uncached, rollback.drafter-follows
 @pytest.mark.parametrize("plain", [True, False])
 def test_a_finished_request_leaves_its_caches_at_the_boundary(
     llama: Any, lend: Make, make_request: Make, *, plain: bool
@@ -190,6 +194,7 @@ def test_pipelining_changes_no_plain_token(
     assert len(outputs[0]) == 64
 
 
+# rule: placement.wait-before-read, commit.failure-changes-nothing
 def test_a_failure_while_drafting_ends_one_request_and_waits(llama: Any, lend: Make, make_request: Make) -> None:
     executor = lend(llama, False)
     opened = spied(executor)

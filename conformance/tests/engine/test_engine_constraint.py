@@ -62,6 +62,7 @@ class Barren:
         return Barren(self.length - 1)
 
 
+# rule: constraints.mask-on-every-row, constraints.drafting-stops-at-completion
 @pytest.mark.parametrize("settings", RULES, ids=["greedy", "coupled"])
 @pytest.mark.parametrize("length", [0, 1, 3, 6, 11])
 @pytest.mark.parametrize("count", [2, 5])
@@ -94,6 +95,7 @@ def test_sampled_text_obeys_the_grammar_and_drafts_stop_at_its_end(llama: Any, d
     assert "grammar" in clips
 
 
+# rule: constraints.state-from-history
 def test_lookahead_does_not_change_constrained_text(llama: Any, decode: Decode) -> None:
     for rule in ("rejection", "block"):
         texts = {
@@ -109,6 +111,7 @@ def test_lookahead_does_not_change_constrained_text(llama: Any, decode: Decode) 
         assert len(texts) == 1
 
 
+# rule: verify.invalid-is-error
 @pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("length", [0, 2, 3])
 def test_a_grammar_that_allows_nothing_is_an_error(llama: Any, decode: Decode, *, plain: bool, length: int) -> None:

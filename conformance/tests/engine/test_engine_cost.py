@@ -48,6 +48,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
+# rule: placement.wait-before-read
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_plain_decoding_waits_once_a_token(llama: Any, decode: Decode, calls: Counter[str], temperature: float) -> None:
     result = decode(llama, plain=True, temperature=temperature, prompt=(5,), max_tokens=30)

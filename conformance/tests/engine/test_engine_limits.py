@@ -39,6 +39,7 @@ ALL_RULES: list[dict[str, Any]] = [
 ]
 
 
+# rule: draft.clip, terminal.budget-counts-tokens
 @pytest.mark.parametrize("settings", RULES, ids=["greedy", "coupled"])
 @pytest.mark.parametrize(("target_context", "draft_context"), [(24, 512), (512, 24), (24, 24), (24, 9), (40, 4)])
 def test_contexts_bound_the_output_and_the_drafts_only(
@@ -58,6 +59,7 @@ def test_contexts_bound_the_output_and_the_drafts_only(
         assert (len(plain.tokens), str(plain.finish)) == (target_context - 5 + 1, "context")
 
 
+# rule: draft.clip
 def test_no_model_is_fed_past_its_context(load: Load, decode: Decode, monkeypatch: pytest.MonkeyPatch) -> None:
     target, assistant = load(replace(TARGET, context=20)), load(replace(TARGET.noisy(0.08), context=16))
     longest: dict[int, int] = {}
@@ -92,6 +94,7 @@ def with_tokenizer(directory: Path, decoder: TinyDecoder, ids: int) -> LoadedChe
     return load_checkpoint(directory, tokenizer=load_tokenizer(directory))
 
 
+# rule: capability.same-vocabulary
 @pytest.mark.parametrize("rows", [(40, 48), (48, 40), (40, 40), (36, 48)])
 def test_padding_ids_are_neither_proposed_nor_emitted(tmp_path: Path, decode: Decode, rows: tuple[int, int]) -> None:
     """Both models love the rows behind the tokenizer's 36 ids."""
@@ -131,6 +134,7 @@ def test_fitted_logits_exclude_padding_holes_and_missing_rows(load: Load) -> Non
     assert np.flatnonzero(np.array(target[0]) == -np.inf).tolist() == [2, 39]
 
 
+# rule: capability.same-vocabulary
 def test_another_tokenizer_is_refused_with_the_first_difference(tmp_path: Path, decode: Decode) -> None:
     target = with_tokenizer(tmp_path / "target", TARGET, 36)
     other = with_tokenizer(tmp_path / "other", TARGET, 35)
@@ -171,6 +175,7 @@ def poisoned(load: Load, tmp_path: Path, decoder: TinyDecoder, token: int) -> Lo
     return load_checkpoint(decoder.write(tmp_path / f"nan-{decoder.noise}", weights=weights), tokenizer=None)
 
 
+# rule: verify.invalid-is-error
 @pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("settings", ALL_RULES, ids=["greedy", "coupled", "rejection", "block"])
 def test_nan_weights_fail_their_request_and_no_other(
@@ -195,6 +200,7 @@ def test_nan_weights_fail_their_request_and_no_other(
         assert scheduler.output(index) == alone.output(index)
 
 
+# rule: verify.invalid-is-error
 @pytest.mark.parametrize("rule", ["rejection", "block"])
 def test_a_nan_drafter_is_an_error_where_its_distribution_counts(
     load: Load, decode: Decode, tmp_path: Path, rule: str
@@ -212,6 +218,7 @@ def test_a_nan_drafter_only_slows_where_tokens_are_compared(
     assert decode(pair, **settings).tokens == decode(pair, plain=True, **settings).tokens
 
 
+# rule: capability.no-silent-fallback
 @pytest.mark.parametrize("settings", ALL_RULES, ids=["greedy", "coupled", "rejection", "block"])
 def test_sliding_windows_decode_plainly_and_refuse_speculation(
     load: Load, decode: Decode, settings: dict[str, Any]
@@ -233,6 +240,7 @@ def test_sliding_windows_decode_plainly_and_refuse_speculation(
     assert len(result.tokens) == 40
 
 
+# rule: capability.no-silent-fallback
 def test_there_is_no_speculation_without_a_drafter(llama: Any) -> None:
     model = LoadedModel(MlxBackend(llama[0], Placement.choose()))
     with pytest.raises(CapabilityError, match="assistant"):

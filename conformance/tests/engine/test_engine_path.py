@@ -36,6 +36,7 @@ def check_books(result: GenerationResult) -> None:
     assert result.statistics.emitted == len(result.tokens)
 
 
+# rule: verify.greedy-argmax, verify.coupled-shared-vector, rollback.exact-state
 @pytest.mark.parametrize("rule", RULES)
 def test_200_tokens_are_the_plain_ones_with_rejections_at_every_index(pair: Any, decode: Decode, rule: str) -> None:
     plain = decode(pair, plain=True, max_tokens=200, **RULES[rule])
@@ -74,6 +75,7 @@ def test_the_whole_matrix(pair: Any, decode: Decode, rule: str, count: int, sche
         assert result.tokens == plain.tokens
 
 
+# rule: lookahead.exact-promotion-only, lookahead.clone-of-frontier, rollback.drafter-follows
 @pytest.mark.parametrize("rule", [*RULES, *SAMPLED])
 def test_lookahead_changes_no_token_and_is_used(llama: Any, decode: Decode, rule: str) -> None:
     settings = (RULES | SAMPLED)[rule]
@@ -89,6 +91,7 @@ def test_lookahead_changes_no_token_and_is_used(llama: Any, decode: Decode, rule
     assert results["off"].statistics.lookahead_blocks == 0
 
 
+# rule: promotion.top-up, draft.frontier-exact
 @pytest.mark.parametrize("depth", [2, 3, 9])
 def test_any_depth_of_lookahead_gives_the_same_tokens(llama: Any, decode: Decode, depth: int) -> None:
     for settings in (SAMPLED["block"], SAMPLED["rejection"]):
@@ -98,6 +101,7 @@ def test_any_depth_of_lookahead_gives_the_same_tokens(llama: Any, decode: Decode
         assert on.statistics.lookahead_promoted > 0
 
 
+# rule: scheduling.prefill-in-chunks
 @pytest.mark.parametrize("chunk", [1, 2, 5, 512])
 def test_any_prefill_chunk_gives_the_same_tokens(llama: Any, decode: Decode, chunk: int) -> None:
     prompt = tuple((7 * n) % 40 for n in range(23))
@@ -119,6 +123,7 @@ def test_the_shortest_prompts_work(llama: Any, decode: Decode, rule: str, length
         assert result.tokens == decode(llama, plain=True, prompt=(3, 9)[:length], max_tokens=20, **settings).tokens
 
 
+# rule: placement.changes-no-token, placement.producer-before-consumer
 @pytest.mark.parametrize("kind", ["one-stream", "two-streams", "two-devices"])
 def test_placement_changes_no_token(llama: Any, decode: Decode, placements: dict[str, Placement], kind: str) -> None:
     for settings in (RULES | SAMPLED).values():
@@ -126,6 +131,7 @@ def test_placement_changes_no_token(llama: Any, decode: Decode, placements: dict
         assert here.tokens == decode(llama, max_tokens=40, **settings).tokens
 
 
+# rule: scheduling.requests-independent, randomness.stateless
 def test_interleaved_requests_give_what_they_give_alone(llama: Any, make_options: Callable[..., Any]) -> None:
     model = LoadedModel(MlxBackend(llama[0], Placement.choose()))
     requests = [
@@ -144,6 +150,7 @@ def test_interleaved_requests_give_what_they_give_alone(llama: Any, make_options
     assert [result.tokens for result in backwards.results][::-1] == alone
 
 
+# rule: randomness.address-to-key
 def test_the_seed_of_a_call_reaches_every_request_differently(llama: Any, make_options: Callable[..., Any]) -> None:
     model = LoadedModel(MlxBackend(llama[0], Placement.choose()))
     request = PreparedRequest(prompt=(1, 2), options=make_options(temperature=1.0, seed=None, max_tokens=24))

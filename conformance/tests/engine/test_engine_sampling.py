@@ -44,6 +44,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+# rule: verify.processed-order, verify.rows-see-prefix
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("temperature", [0.0, 1.1], ids=["greedy", "coupled"])
 def test_every_option_crosses_speculation(llama: Any, decode: Decode, name: str, temperature: float) -> None:
@@ -59,6 +60,7 @@ def test_every_option_crosses_speculation(llama: Any, decode: Decode, name: str,
         assert result.statistics.accepted > 0
 
 
+# rule: terminal.eos-when-emitted, terminal.stop-sequences-span-rounds
 @pytest.mark.parametrize("stop", [1, 7, 20])
 def test_stops_and_eos_end_inside_a_block_where_plain_decoding_ends(llama: Any, decode: Decode, stop: int) -> None:
     settings: dict[str, Any] = {"temperature": 1.0, "acceptance": "coupled", "max_tokens": 60}
@@ -71,6 +73,7 @@ def test_stops_and_eos_end_inside_a_block_where_plain_decoding_ends(llama: Any, 
             result.statistics.check()
 
 
+# rule: terminal.budget-counts-tokens
 @pytest.mark.parametrize("budget", range(1, 12))
 def test_budgets_are_kept_to_the_token(llama: Any, decode: Decode, budget: int) -> None:
     result = decode(llama, temperature=0.8, acceptance="coupled", max_tokens=budget, max_proposals=7)
@@ -141,6 +144,8 @@ class Replay:
         return [*proposals[:accepted], self.draw(Role.RESIDUAL, start + accepted, left)]
 
 
+# rule: draft.recorded-distribution, randomness.by-position, randomness.by-round, randomness.shared-noise
+# rule: verify.same-law
 @pytest.mark.parametrize("rule", ["rejection", "block"])
 @pytest.mark.parametrize("name", ["bare", "all"])
 def test_sampled_tokens_are_those_of_a_float64_replay(

@@ -96,6 +96,7 @@ class PlainBackend:
         raise AssertionError("a silent fall back to plain decoding")
 
 
+# rule: capability.no-silent-fallback
 def test_a_backend_without_speculation_is_a_type_error_at_run_time() -> None:
     model: Any = LoadedModel(PlainBackend())
     request = PreparedRequest(prompt=(1,))

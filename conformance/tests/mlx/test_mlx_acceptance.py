@@ -110,6 +110,7 @@ def is_on_an_edge(case: Round, length_of: Callable[..., int]) -> bool:
     return len(lengths) > 1
 
 
+# rule: verify.rejection-below-ratio, verify.residual-positive-part
 @given(rounds())
 def test_rejection_decides_as_float64(case: Round) -> None:
     if is_on_an_edge(case, rejection_length):
@@ -123,6 +124,7 @@ def test_rejection_decides_as_float64(case: Round) -> None:
     np.testing.assert_allclose(final, expected, rtol=1e-4, atol=1e-6)
 
 
+# rule: verify.block-longest-length, verify.block-residual
 @given(rounds())
 def test_block_verification_decides_as_float64(case: Round) -> None:
     if is_on_an_edge(case, block_length):
@@ -151,6 +153,7 @@ def threshold(scripted: Scripted, proposals: Sequence[int], target: Row, draft: 
     return low * 2.0**-24
 
 
+# rule: verify.same-law
 @pytest.mark.parametrize("rule", list(RULES))
 def test_the_exact_law_of_one_round(rule: str) -> None:
     """Every block of k = 2 over 3 ids, every accepted length, completed by p: the joint law of 3 tokens is p's.
@@ -242,12 +245,14 @@ def test_a_tiny_p_is_not_accepted_by_any_coin_above_its_ratio(rule: str, exponen
     np.testing.assert_allclose(final, [1, 0], atol=1e-6)
 
 
+# rule: verify.rejection-below-ratio
 def test_a_p_of_zero_is_not_accepted_by_coin_zero() -> None:
     for rule in RULES.values():
         accepted, _, sound = Scripted(rule)([1], log([[1.0, 0.0], [0.5, 0.5]]), log([[0.5, 0.5]]), [0.0])
         assert (accepted, sound) == (0, True)
 
 
+# rule: verify.residual-positive-part
 @pytest.mark.parametrize("rule", list(RULES))
 @pytest.mark.parametrize("tail", [1e-6, 1e-8, 1e-12, 1e-30])
 def test_a_residual_below_float32s_rounding_of_one_is_still_there(rule: str, tail: float) -> None:
@@ -258,6 +263,7 @@ def test_a_residual_below_float32s_rounding_of_one_is_still_there(rule: str, tai
     np.testing.assert_allclose(final, [1, 0], atol=1e-6)
 
 
+# rule: verify.invalid-is-error
 @pytest.mark.parametrize("rule", list(RULES))
 def test_a_drawn_proposal_that_q_excludes_is_unsound(rule: str) -> None:
     target, draft = log([[0.5, 0.5], [0.5, 0.5]]), log([[1.0, 0.0]])
@@ -265,6 +271,7 @@ def test_a_drawn_proposal_that_q_excludes_is_unsound(rule: str) -> None:
         assert not Scripted(RULES[rule])([1], target, draft, [coin])[2]
 
 
+# rule: verify.invalid-is-error
 @pytest.mark.parametrize("rule", list(RULES))
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("size", [3, 40])
@@ -296,6 +303,7 @@ def test_match_is_unsound_with_nan_anywhere(size: int) -> None:
         assert not match(proposals, mx.argmax(rows, axis=-1), rows).sound.item()
 
 
+# rule: verify.greedy-argmax, verify.coupled-shared-vector
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=8), st.integers(0, 2))
 def test_match_accepts_the_common_prefix(pairs: list[tuple[int, int]], last: int) -> None:
     proposals = mx.array([proposal for proposal, _ in pairs], dtype=mx.uint32)
@@ -305,6 +313,7 @@ def test_match_accepts_the_common_prefix(pairs: list[tuple[int, int]], last: int
     assert (verdict.accepted.item(), verdict.token.item(), verdict.sound.item()) == (wanted, targets[wanted], True)
 
 
+# rule: randomness.roles-disjoint, bonus.from-target
 @pytest.mark.parametrize("rule", list(RULES))
 def test_the_final_token_reads_the_key_of_its_own_length(rule: str) -> None:
     generator = np.random.default_rng(11)

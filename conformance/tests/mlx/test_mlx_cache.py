@@ -48,6 +48,7 @@ def one_by_one(model: LanguageModel, ids: list[int]) -> SequenceCache:
     return cache
 
 
+# rule: rollback.exact-state, rollback.exact-length
 @pytest.mark.parametrize("accepted", range(6))
 def test_rollback_is_the_replay_of_the_tokens_that_remain(model: LanguageModel, accepted: int) -> None:
     """Bitwise: the stock CPU wheel computes each row by itself. Elsewhere to 1e-5."""
@@ -70,6 +71,7 @@ def assert_equal_states(ours: list[NDArray[np.float32]], theirs: list[NDArray[np
             np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-5)
 
 
+# rule: rollback.exact-state
 def test_many_rounds_of_rollback_leave_no_trace(model: LanguageModel) -> None:
     generator = np.random.default_rng(8)
     cache, kept = SequenceCache(model), tokens(5)
@@ -160,6 +162,7 @@ def test_rollback_outside_of_the_cache_is_refused_and_moves_nothing(model: Langu
     assert [cache.length, *(layer.offset for layer in cache.layers)] == [5, 5, 5]
 
 
+# rule: capability.no-silent-fallback
 def test_caches_that_forget_are_named_and_refused(tmp_path: Path) -> None:
     windowed = load_directory(TinyDecoder(window=8).write(tmp_path))[0]
     cache = SequenceCache(windowed)

@@ -40,6 +40,7 @@ def script_words(monkeypatch: pytest.MonkeyPatch, scripted: list[list[int]]) -> 
     monkeypatch.setattr(module, "words", lambda keys, count: mx.array(scripted, dtype=mx.uint32)[:, :count])
 
 
+# rule: randomness.generator
 @given(KEYS, SIZES)
 def test_words_are_the_specs(keys: list[Words], count: int) -> None:
     drawn = words(key_rows(keys), count)
@@ -53,12 +54,14 @@ def test_words_are_those_of_mlx_split(key: Words, count: int) -> None:
     assert words(key_rows([key]), count)[0].tolist() == split.tolist()
 
 
+# rule: randomness.coin-exact
 @given(KEYS)
 def test_coins_are_the_specs_exactly(keys: list[Words]) -> None:
     drawn = np.array(coins(key_rows(keys)), dtype=np.float64)
     assert drawn.tolist() == [float(spec.coin(key)) for key in keys]
 
 
+# rule: randomness.coin-exact
 @pytest.mark.parametrize(
     ("word", "coin"),
     [(0, 0.0), (255, 0.0), (256, 2.0**-24), (2**31, 0.5), (2**32 - 1, BELOW_ONE), (2**32 - 256, BELOW_ONE)],
@@ -85,6 +88,7 @@ def test_gumbels_of_extreme_words_are_finite_and_ordered(monkeypatch: pytest.Mon
     assert noise[0] > 22.8
 
 
+# rule: randomness.stateless, scheduling.requests-independent
 @pytest.mark.parametrize("size", [7, 64, 1000, 4097])
 def test_a_row_does_not_depend_on_the_rows_beside_it(size: int) -> None:
     keys = [(row * 77, row + 5) for row in range(9)]
@@ -97,6 +101,7 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(size: int) -> None:
     assert drawn == [draw(logits[row : row + 1], key_rows([key])).item() for row, key in enumerate(keys)]
 
 
+# rule: randomness.gumbel-max
 def test_ties_go_to_the_lowest_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "words", lambda keys, count: mx.zeros((keys.shape[0], count), dtype=mx.uint32))
     for size in (3, 16, 33, 1000):
@@ -104,6 +109,7 @@ def test_ties_go_to_the_lowest_id(monkeypatch: pytest.MonkeyPatch) -> None:
         assert draw(scores, mx.zeros((1, 2), dtype=mx.uint32)).item() == 1
 
 
+# rule: randomness.gumbel-max
 def test_an_excluded_id_is_never_drawn() -> None:
     keys = key_rows([(1, number) for number in range(3000)])
     row = np.full(6, -np.inf, dtype=np.float32)
@@ -112,6 +118,7 @@ def test_an_excluded_id_is_never_drawn() -> None:
     assert set(drawn.tolist()) <= {1, 4}
 
 
+# rule: randomness.gumbel-max
 def test_draws_follow_the_exact_law() -> None:
     """G-test, degrees of freedom 7, n = 200 000, false-fail rate 1e-6.
 

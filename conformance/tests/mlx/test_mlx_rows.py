@@ -121,6 +121,7 @@ def is_on_an_edge(case: Case, row: int) -> bool:
     return any((other != base).any() for other in moved)
 
 
+# rule: verify.processed-order, verify.rows-see-prefix, constraints.mask-on-every-row
 @given(cases())
 def test_rows_are_the_float64_rows(case: Case) -> None:
     masked = np.where(case.mask, case.logits, -np.inf) if case.mask is not None else case.logits
@@ -134,6 +135,7 @@ def test_rows_are_the_float64_rows(case: Case) -> None:
             )
 
 
+# rule: verify.rows-see-prefix
 @given(cases())
 def test_a_row_of_a_block_is_the_row_alone(case: Case) -> None:
     together = on_device(case)

@@ -22,6 +22,7 @@ RANDOM123 = [
 """Key, counter and block of Threefry-2x32-20, from the known-answer file of Random123."""
 
 
+# rule: randomness.generator
 @pytest.mark.parametrize(("key", "counter", "block"), RANDOM123)
 def test_threefry_meets_the_known_answers_of_its_authors(key: Words, counter: Words, block: Words) -> None:
     assert threefry(key, counter) == block
@@ -32,6 +33,7 @@ def test_threefry_is_that_of_the_spec(key: Words, counter: Words) -> None:
     assert threefry(key, counter) == spec.threefry(key, counter)
 
 
+# rule: randomness.address-to-key
 @given(seed=seed, request=word, role=st.sampled_from(list(Role)), position=word, index=st.integers(0, 2**24 - 1))
 def test_addresses_are_those_of_the_spec(seed: int, request: int, role: Role, position: int, index: int) -> None:
     address = spec.Address(spec.Role(role.value), position, index)
@@ -42,6 +44,7 @@ def test_addresses_are_those_of_the_spec(seed: int, request: int, role: Role, po
     assert batch.key(role, position, index) == spec.key(batch.root, address)
 
 
+# rule: randomness.roles-disjoint
 def test_roles_are_those_of_the_spec() -> None:
     assert {role.name: role.value for role in Role} == {role.name: role.value for role in spec.Role}
 
@@ -61,6 +64,7 @@ def test_a_root_is_the_key_that_mlx_makes_of_the_seed(seed: int) -> None:
     assert mx.random.key(seed).tolist() == list(RequestRandomness.from_seed(seed).root)
 
 
+# rule: randomness.address-to-key, randomness.roles-disjoint
 @given(root=st.tuples(word, word))
 def test_no_two_addresses_share_a_key(root: Words) -> None:
     randomness = RequestRandomness(root)

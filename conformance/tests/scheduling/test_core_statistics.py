@@ -47,6 +47,7 @@ def fold(rounds: list[RoundReport]) -> RequestStatistics:
     return books
 
 
+# rule: statistics.committed-rounds-only
 @given(st.lists(reports(), max_size=8))
 def test_the_books_are_the_sums_of_their_rounds(rounds: list[RoundReport]) -> None:
     books = fold(rounds)
@@ -83,6 +84,7 @@ def test_a_total_is_the_fold_of_all_rounds(parts: list[list[RoundReport]]) -> No
     total.check()
 
 
+# rule: statistics.proposals-balance, statistics.emitted-balance, statistics.lookahead-balance
 @pytest.mark.parametrize(
     "field",
     [

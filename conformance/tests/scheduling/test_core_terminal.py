@@ -46,6 +46,7 @@ def watch_ending_at(length: int, reasons: set[FinishReason]) -> TerminalWatch:
 ORDER = [FinishReason.STOP, FinishReason.GRAMMAR, FinishReason.EOS, FinishReason.LENGTH]
 
 
+# rule: terminal.order, terminal.nothing-behind
 @pytest.mark.parametrize("length", range(1, 5))
 @pytest.mark.parametrize("reasons", [set(c) for n in range(1, 5) for c in itertools.combinations(ORDER, n)])
 def test_the_first_reason_in_order_names_the_end(length: int, reasons: set[FinishReason]) -> None:
@@ -67,11 +68,13 @@ def test_a_walk_without_an_end_emits_everything_and_leaves_the_watch_as_it_was()
     assert walk.watch.walk((3, 4, 5)).finish is FinishReason.STOP
 
 
+# rule: terminal.budget-counts-tokens
 def test_the_context_names_its_own_budget() -> None:
     watch = TerminalWatch(remaining=1, budget_reason=FinishReason.CONTEXT, eos_ids=frozenset())
     assert watch.walk((7, 7)).finish is FinishReason.CONTEXT
 
 
+# rule: constraints.state-from-history
 def test_a_forbidden_token_is_an_error() -> None:
     edges = {(0, 1): 1}
     watch = TerminalWatch(
@@ -81,6 +84,7 @@ def test_a_forbidden_token_is_an_error() -> None:
         watch.walk((2,))
 
 
+# rule: terminal.stop-sequences-span-rounds
 @given(
     tokens=st.lists(st.integers(0, 2), min_size=1, max_size=12),
     sequences=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4).map(tuple), max_size=3).map(tuple),

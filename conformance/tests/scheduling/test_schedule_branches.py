@@ -38,6 +38,7 @@ def test_right_branches_save_every_later_draft(depth: int) -> None:
     assert len(table.executor.called("draft")) == 1
 
 
+# rule: promotion.top-up, draft.frontier-exact
 @pytest.mark.parametrize(("depth", "branch"), [(2, 2), (3, 2), (4, 2), (4, 3)])
 def test_a_short_branch_is_topped_up_from_its_frontier(depth: int, branch: int) -> None:
     rounds = 3
@@ -51,6 +52,7 @@ def test_a_short_branch_is_topped_up_from_its_frontier(depth: int, branch: int) 
     assert [call.arguments[0].count for call in table.executor.called("submit")] == [depth] * rounds
 
 
+# rule: lookahead.planned-length
 @pytest.mark.parametrize("left", range(1, 6))
 def test_the_budget_clips_a_branch_before_it_is_drafted(left: int) -> None:
     """Behind one full round of 5 tokens `left` remain, of which a branch may propose all but the last."""
@@ -61,6 +63,7 @@ def test_the_budget_clips_a_branch_before_it_is_drafted(left: int) -> None:
     assert table.tokens(0) == tuple(range(5 + left))
 
 
+# rule: lookahead.drop-whole
 @pytest.mark.parametrize(("depth", "place"), [(depth, place) for depth in (1, 2, 4) for place in range(depth + 1)])
 def test_a_wrong_proposal_or_guess_drops_the_branch_whole(depth: int, place: int) -> None:
     table, books = run((place,), max_tokens=2 * depth + 2, max_proposals=depth)
@@ -73,6 +76,7 @@ def test_a_wrong_proposal_or_guess_drops_the_branch_whole(depth: int, place: int
     assert table.executor.called("draft")[1].arguments[1] is None
 
 
+# rule: promotion.full-acceptance-and-equal-bonus
 def test_a_terminal_bonus_drops_the_branch_although_the_guess_was_right() -> None:
     table, books = run(max_tokens=50, max_proposals=3, eos_ids=frozenset({3}))
     assert table.tokens(0) == (0, 1, 2, 3)
@@ -88,6 +92,7 @@ def test_a_promoted_block_may_be_rejected() -> None:
     assert books.rounds_by_length[1] == 1
 
 
+# rule: lookahead.exact-promotion-only
 def test_a_plain_request_and_an_inexact_drafter_never_branch() -> None:
     table, books = run(max_tokens=9, max_proposals=0)
     assert table.executor.called("branch") == []
@@ -108,6 +113,7 @@ def test_lookahead_off_is_the_reference_setting() -> None:
     assert opened["lookahead_depth"] is None
 
 
+# rule: adaptive.disable-when-unpaid
 @pytest.mark.parametrize("window", [1, 2, 5])
 def test_branches_that_never_pay_end_after_one_window_for_good(window: int) -> None:
     pair = table_pairs()["wrong"]
@@ -126,6 +132,7 @@ def test_branches_that_pay_go_on_through_many_windows() -> None:
     assert table.tokens(0) == tuple(range(58))
 
 
+# rule: adaptive.window
 def test_the_switch_is_the_request_s_own() -> None:
     table = TableSchedule(SCRIPT.target, SCRIPT.drafter((1, 4, 7)), options=MtpSchedulerOptions(adaptive_window=1))
     table.run(
@@ -137,6 +144,7 @@ def test_the_switch_is_the_request_s_own() -> None:
     assert table.scheduler.statistics().requests.lookahead_disabled == 1
 
 
+# rule: lookahead.drafted-whole, constraints.drafting-stops-at-completion
 @pytest.mark.parametrize("whole", range(4, 9))
 def test_a_branch_stops_where_the_grammar_is_complete(whole: int) -> None:
     edges = {(state, token): state + 1 for state in range(whole) for token in range(64)}
@@ -148,6 +156,7 @@ def test_a_branch_stops_where_the_grammar_is_complete(whole: int) -> None:
     assert table.tokens(0) == tuple(range(whole))
 
 
+# rule: lookahead.bounded
 def test_a_second_branch_waits_for_nobody_where_branches_are_at_their_bound() -> None:
     options = MtpSchedulerOptions(max_branches=1, adaptive_lookahead=False)
     table = TableSchedule(SCRIPT.target, SCRIPT.drafter(), options=options)

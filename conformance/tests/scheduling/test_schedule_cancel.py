@@ -44,6 +44,7 @@ def check_others(table: TableSchedule, cancelled: set[int]) -> None:
     assert all(sequence.closed for sequence in table.tables.sequences)
 
 
+# rule: cancellation.nothing-submitted-at-once, cancellation.submitted-waits, cancellation.leaves-no-trace
 @pytest.mark.parametrize("phase", BETWEEN_TURNS)
 @pytest.mark.parametrize("emitted", [0, 1, 9])
 def test_cancelled_between_turns(phase: Phase, emitted: int) -> None:
@@ -102,6 +103,7 @@ def test_cancelled_in_the_middle_of_an_action_takes_effect_behind_it(method: str
     check_others(table, {1})
 
 
+# rule: cancellation.from-callback
 @pytest.mark.parametrize("victim", [0, 1, 2])
 @pytest.mark.parametrize("number", range(1, 6))
 def test_cancelled_inside_an_event_of_tokens_takes_effect_before_the_next_action(victim: int, number: int) -> None:

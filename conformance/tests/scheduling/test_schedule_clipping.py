@@ -22,6 +22,7 @@ def traits(*, cap: int = 64, target: int = 4096, drafter: int | None = None, exa
     )
 
 
+# rule: draft.clip, capability.validated-cap
 @pytest.mark.parametrize(
     ("requested", "limits", "committed", "remaining", "count", "reason"),
     [
@@ -50,6 +51,7 @@ def test_the_tightest_limit_binds_and_ties_name_the_first(
     assert (depth.count, depth.reason) == (count, reason)
 
 
+# rule: draft.clip, lookahead.planned-length
 @given(
     requested=small,
     cap=small,

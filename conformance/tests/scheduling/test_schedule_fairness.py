@@ -47,6 +47,7 @@ class TurnLog:
         return sum(record.phase in SUBMITTED for record in self.scheduler._ring)
 
 
+# rule: scheduling.ring, scheduling.one-action-a-turn
 @pytest.mark.parametrize("requests", [1, 2, 3, 5])
 @pytest.mark.parametrize(("max_in_flight", "max_branches"), [(1, 1), (2, 1), (4, 4)])
 @pytest.mark.parametrize("name", ["near", "wrong"])
@@ -83,6 +84,7 @@ def test_whoever_can_act_is_served_within_one_turn_of_every_other(
     assert statistics.peak_branches <= max_branches
 
 
+# rule: scheduling.in-flight-bound, lookahead.bounded
 @pytest.mark.parametrize("bound", [1, 2, 3])
 def test_bounds_are_reached_when_there_is_work_for_them(bound: int) -> None:
     options = MtpSchedulerOptions(max_in_flight=bound, max_branches=bound, adaptive_lookahead=False)
@@ -116,6 +118,7 @@ def test_a_request_that_joins_is_served_within_the_next_round_of_turns() -> None
     assert table.tokens(9) == tuple(range(30))
 
 
+# rule: scheduling.every-request-ends
 def test_a_schedule_in_which_nobody_can_act_is_an_error_naming_the_living() -> None:
     options = MtpSchedulerOptions()
     object.__setattr__(options, "max_in_flight", 0)

@@ -50,6 +50,7 @@ def calls_of_request_1() -> list[tuple[str, int]]:
     return [(method, number) for method in METHODS for number in range(1, len(log.called(method, 1)) + 1)]
 
 
+# rule: commit.failure-changes-nothing, commit.on-copies, commit.order
 @pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize(("method", "number"), [call for call in calls_of_request_1() if call[0] != "open"])
 def test_a_fault_at_any_call_undoes_the_round(method: str, number: int, after: bool) -> None:
@@ -148,6 +149,7 @@ def test_an_interrupt_inside_an_action_cancels_its_request(method: str) -> None:
     assert table.tokens(0) == table.tokens(2) == tuple(range(20))
 
 
+# rule: events.append-only, events.one-publication-a-commit
 @pytest.mark.parametrize("number", range(1, 19, 2))
 def test_a_sink_that_raises_loses_nothing_and_hears_nothing_twice(number: int) -> None:
     expected = schedule().run(*REQUESTS).events
@@ -189,6 +191,7 @@ def test_a_trace_that_raises_fails_the_request_it_was_told_of() -> None:
     assert table.tokens(0) == table.tokens(2) == tuple(range(20))
 
 
+# rule: verify.invalid-is-error
 def test_numbers_that_no_correct_engine_produces_fail_the_request() -> None:
     drafter = SCRIPT.drafter()
     model = drafter.model.with_entry(0, (0.0,) * 63 + (1.0,))  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ from eredu_reference import adaptive as reference
 PROMOTED, DROPPED = BranchOutcome.PROMOTED, BranchOutcome.DROPPED
 
 
+# rule: promotion.full-acceptance-and-equal-bonus, promotion.consume-one-reuse-the-rest, bonus.from-target
 @pytest.mark.parametrize(
     ("drafted", "next_depth", "guess", "bonus", "expected"),
     [
@@ -61,6 +62,7 @@ def test_a_window_pays_while_planned_discards_do_not_outnumber_reuses(hits: int,
     assert switch.enabled is enabled
 
 
+# rule: adaptive.window
 def test_windows_tumble() -> None:
     switch = observe(AdaptiveLookahead(2), 3, HIT, 2)
     assert (switch.enabled, switch.resolved, switch.reused, switch.discarded) == (True, 0, 0, 0)
@@ -77,6 +79,7 @@ def test_without_a_window_nothing_is_decided() -> None:
     assert observe(switch, 3, MISS, 50) == switch
 
 
+# rule: adaptive.planned-not-drawn
 def test_only_planned_lengths_count_against_a_dropped_branch() -> None:
     """How long a dropped branch got depends on draws that may be made again; the plan does not."""
     switch = AdaptiveLookahead(4)

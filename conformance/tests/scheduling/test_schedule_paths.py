@@ -99,6 +99,7 @@ def outcome(table: TableSchedule, index: int) -> tuple[object, ...]:
     return table.tokens(index), str(table.scheduler.finish(index))
 
 
+# rule: draft.from-frontier, draft.recorded-distribution, randomness.address-once
 @given(pair=pairs, request=requests(), schedule=schedules())
 def test_one_request_is_decoded_as_by_the_reference_engine(
     pair: Pair, request: GenerationRequest, schedule: MtpSchedulerOptions
@@ -136,6 +137,7 @@ def test_one_request_is_decoded_as_by_the_reference_engine(
     assert dict(books.clipped) == Counter(round_.reason.value for round_ in report.rounds)
 
 
+# rule: verify.coupled-shared-vector, verify.greedy-argmax, randomness.shared-noise
 @given(pair=pairs, request=requests(acceptance=AcceptanceRule.COUPLED), schedule=schedules())
 def test_coupled_and_greedy_requests_are_decoded_plainly_whatever_drafts(
     pair: Pair, request: GenerationRequest, schedule: MtpSchedulerOptions
@@ -147,6 +149,7 @@ def test_coupled_and_greedy_requests_are_decoded_plainly_whatever_drafts(
     assert outcome(undrafted, 0) == (plain.tokens, plain.finish.value)
 
 
+# rule: draft.empty-block-is-plain
 @given(pair=pairs, request=requests())
 def test_no_proposals_is_plain_decoding_under_every_rule(pair: Pair, request: GenerationRequest) -> None:
     assume(possible(pair, request))
@@ -161,6 +164,7 @@ def batches(draw: st.DrawFn) -> list[GenerationRequest]:
     return [draw(requests(index=index)) for index in range(draw(st.integers(2, 4)))]
 
 
+# rule: scheduling.requests-independent, placement.changes-no-token
 @settings(max_examples=25)
 @given(pair=pairs, batch=batches(), schedule=schedules(), data=st.data())
 def test_neither_schedule_nor_company_nor_order_changes_a_request(
@@ -198,6 +202,7 @@ def test_neither_schedule_nor_company_nor_order_changes_a_request(
             assert (tokens, finish) == alone[request.index]
 
 
+# rule: adaptive.no-clock
 @pytest.mark.parametrize("rule", AcceptanceRule)
 @pytest.mark.parametrize("name", sorted(PAIRS))
 def test_delays_decide_nothing(rule: AcceptanceRule, name: str) -> None:

@@ -35,6 +35,7 @@ def record_in(phase: Phase) -> RequestRecord[Any, Any, Any]:
     return RequestRecord(request, None, watch, AdaptiveLookahead(None), 0.0, phase)
 
 
+# rule: scheduling.phase-edges
 @pytest.mark.parametrize("source", Phase)
 @pytest.mark.parametrize("target", Phase)
 def test_every_pair_of_phases_is_an_edge_or_an_error_naming_both(source: Phase, target: Phase) -> None:

@@ -40,6 +40,7 @@ def told(position: int) -> TokensCommitted:
     return TokensCommitted(0, position, (position,))
 
 
+# rule: events.append-only
 def test_the_outbox_tells_in_order_and_never_one_event_inside_another() -> None:
     heard: list[Event] = []
 
@@ -157,6 +158,7 @@ def resolve(
     )
 
 
+# rule: verify.first-rejection-ends, bonus.after-full-acceptance
 @pytest.mark.parametrize("accepted", range(4))
 def test_a_round_emits_what_was_accepted_and_one_token_of_the_target(accepted: int) -> None:
     resolution = resolve(accepted)
@@ -230,6 +232,7 @@ def test_the_guess_is_read_only_where_it_decides() -> None:
     assert resolution.branch.outcome is BranchOutcome.DROPPED
 
 
+# rule: commit.on-copies
 def test_a_resolution_moves_nothing_that_it_was_given() -> None:
     watch, books = TerminalWatch(9, FinishReason.LENGTH, frozenset()), RequestStatistics()
     adaptive = AdaptiveLookahead(1)

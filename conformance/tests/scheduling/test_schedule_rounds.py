@@ -49,6 +49,7 @@ def run(
     return table.run(table_request(0, script.prompt, generation, constraint=constraint))
 
 
+# rule: terminal.budget-counts-tokens
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_every_budget_is_met_exactly(depth: int, schedule: MtpSchedulerOptions) -> None:
@@ -64,6 +65,7 @@ def test_every_budget_is_met_exactly(depth: int, schedule: MtpSchedulerOptions) 
                 assert books.rounds == -(-budget // (depth + 1))
 
 
+# rule: terminal.nothing-behind, commit.terminal-token-committed
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("reason", [FinishReason.EOS, FinishReason.STOP, FinishReason.GRAMMAR])
@@ -83,6 +85,7 @@ def test_every_end_is_honoured_at_every_index(depth: int, schedule: MtpScheduler
             assert table.scheduler.finish(0) is reason
 
 
+# rule: terminal.stop-sequences-span-rounds
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_stop_sequence_may_cross_rounds(depth: int) -> None:
     for last in range(1, 9):
@@ -92,6 +95,7 @@ def test_a_stop_sequence_may_cross_rounds(depth: int) -> None:
             assert (table.tokens(0), table.scheduler.finish(0)) == (tuple(range(last + 1)), FinishReason.STOP)
 
 
+# rule: terminal.order
 @pytest.mark.parametrize(
     ("constraint", "options", "reason"),
     [
@@ -111,6 +115,7 @@ def test_one_token_with_several_reasons_names_the_first(
     assert table.scheduler.finish(0) is reason
 
 
+# rule: terminal.eos-when-emitted
 @pytest.mark.parametrize("depth", [1, 2, 4])
 def test_an_end_that_only_the_drafter_sees_ends_nothing(depth: int) -> None:
     """At position n the wrong drafter proposes n + 1, which here is the end-of-sequence id."""
@@ -155,6 +160,7 @@ def test_the_drafter_context_bounds_the_proposals_and_not_the_output(depth: int,
         )
 
 
+# rule: capability.validated-cap
 def test_the_checkpoint_cap_bounds_the_proposals() -> None:
     books = run(4, (), SCHEDULES[0], cap=2, max_tokens=9).scheduler.request_statistics(0)
     assert (books.requested_depth, books.effective_depth) == (4, 2.0)
@@ -173,6 +179,7 @@ def test_drafting_stops_where_the_grammar_is_complete(depth: int, schedule: MtpS
         assert dict(books.clipped).get("grammar", 0) == (last < depth)
 
 
+# rule: commit.leading-token-uncached, scheduling.prefill-in-chunks
 @pytest.mark.parametrize("prompt", [(30,), (30, 31), tuple(range(20))])
 @pytest.mark.parametrize("chunk", [1, 2, 3, 512])
 def test_prefill_leaves_the_last_prompt_token_to_the_first_round(prompt: tuple[int, ...], chunk: int) -> None:

@@ -94,6 +94,7 @@ def difference(settings: Settings) -> Fraction:
     return total_variation(speculative_law(settings), plain_law(settings))
 
 
+# rule: randomness.by-position, randomness.by-round, randomness.shared-noise, verify.same-law
 @pytest.mark.parametrize("window", [None, 1])
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("rule", STOCHASTIC)
@@ -135,6 +136,7 @@ def test_they_are_for_a_drafter_that_reads_hidden_states(
     assert difference(settings) == 0
 
 
+# rule: randomness.address-once, randomness.roles-disjoint
 @pytest.mark.parametrize(
     ("rule", "addressing", "world", "expected"),
     [
@@ -162,6 +164,7 @@ def test_rejection_may_be_addressed_by_round_too(exact: MakeSettings) -> None:
     assert difference(settings) == 0
 
 
+# rule: randomness.control-ignores-redrawable
 @pytest.mark.parametrize(
     ("rule", "expected"), [("rejection", Fraction(32, 343)), ("block", Fraction(0)), ("coupled", Fraction(0))]
 )
@@ -177,6 +180,7 @@ def test_k_chosen_by_an_unexamined_proposal(exact: MakeSettings, rule: str, expe
     assert difference(exact(rule, draws=Kept(), control=DepthByAccepted(), **options)) == 0
 
 
+# rule: adaptive.planned-not-drawn, randomness.control-ignores-redrawable
 @pytest.mark.parametrize(
     ("rule", "reads_hidden", "expected"),
     [

@@ -53,6 +53,7 @@ def scaled(factor: Fraction) -> Callable[[State, Scope], list[Edge]]:
     return lambda state, scope: [(rule, factor * weight, after) for rule, weight, after in successors(state, scope)]
 
 
+# rule: verify.same-law
 @pytest.mark.parametrize("lookahead", LOOKAHEAD)
 @pytest.mark.parametrize("rule", STOCHASTIC)
 @pytest.mark.parametrize("seed", range(2))
@@ -73,6 +74,7 @@ def test_k_of_three_and_a_branch_longer_than_the_next_block(exact: MakeSettings,
     assert difference(exact(rule, vocabulary=2, max_tokens=8, requested=3, lookahead_depth=4)) == 0
 
 
+# rule: randomness.greedy-reads-none
 @pytest.mark.parametrize("lookahead", LOOKAHEAD)
 @pytest.mark.parametrize("seed", range(4))
 def test_greedy_decoding_is_one_path(exact: MakeSettings, seed: int, lookahead: str) -> None:
