@@ -110,7 +110,7 @@ def verify_block(
     w = mx.stack(weights)
     excess = _excess(log_p, log_q, w[:-1, None])
     mass = _row_sums(excess)
-    room = mass + 1.0 - w[:-1]
+    room = mass + (1.0 - w[:-1])  # 1 + mass would lose a small mass
     # rule: verify.block-longest-length
     chances = mx.where(room > 0, mass / mx.where(room > 0, room, 1.0), 0.0)
     chances = mx.concatenate([chances[1:], w[-1:]])

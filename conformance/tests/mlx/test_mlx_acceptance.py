@@ -351,3 +351,15 @@ def test_probabilities_of_large_vocabularies_are_float64s(rule: str, size: int) 
     token = int(np.argmin(np.abs(p / q - 0.5)))
     found = threshold(Scripted(RULES[rule]), [token], target, draft, 0, rule)
     assert found == pytest.approx(p[token] / q[token], rel=1e-5)
+
+
+@pytest.mark.parametrize("mass", [1e-6, 1e-7])
+def test_a_small_excess_behind_a_full_weight_is_not_lost_beside_one(mass: float) -> None:
+    """Weight 1 accepts its length for certain, however little mass the next row has in excess."""
+    first = np.log([[0.75, 0.25]])
+    target = np.concatenate([first, np.log([[0.5 + mass, 0.5 - mass]]), first])
+    draft = np.concatenate([first, np.log([[0.5, 0.5]])])
+    accepted, final, sound = Scripted(RULES["block"])([0, 1], target, draft, [0.999, BELOW_ONE])
+    assert sound
+    assert accepted == 1
+    assert final[0] == pytest.approx(1.0)
