@@ -75,7 +75,7 @@ def conformance(
     Exit status: 0 no rule was seen broken, 1 some were, 2 nothing could be judged.
     """
     if faults:
-        raise typer.Exit(_print_faults())
+        raise typer.Exit(_print_faults(jobs or os.cpu_count() or 1))
     with _suite_errors():
         from eredu_conformance.checks.check import Kind, Tier  # noqa: PLC0415 (only this command may)
         from eredu_conformance.runner import Plan, SubjectSource  # noqa: PLC0415
@@ -156,12 +156,12 @@ def _print_list(plan: Plan) -> None:
     Console().print(check_table(plan.select()))
 
 
-def _print_faults() -> int:
+def _print_faults(jobs: int) -> int:
     from eredu_conformance.runner.kill_table import print_kill_matrix  # noqa: PLC0415
 
     with work_progress() as bar:
         task = bar.add_task("faults", total=None)
-        clean = print_kill_matrix(Console(), progress=lambda name: bar.update(task, description=name))
+        clean = print_kill_matrix(Console(), jobs=jobs, progress=lambda name: bar.update(task, description=name))
     return int(ExitStatus.OK if clean else ExitStatus.CHECK_FAILED)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 
 from rich.console import Console
 from rich.table import Table
@@ -20,6 +21,7 @@ def print_kill_matrix(
     *,
     faults: Sequence[Fault] = FAULTS,
     alarm_seeds: int = ALARM_SEEDS,
+    jobs: int = 1,
     progress: Callable[[str], None] = lambda _: None,
 ) -> bool:
     """Judge every fault, print the matrix; return whether all is as declared and the right engine never accused.
@@ -28,13 +30,15 @@ def print_kill_matrix(
         console: Where to print.
         faults: Which faults.
         alarm_seeds: Seeds by which the right engine is judged.
+        jobs: Processes.
         progress: Told what was done.
     """
-    rows = kill_matrix(faults, progress=lambda row: progress(row.fault.name))
-    alarms = []
-    for seed in range(alarm_seeds):
-        alarms += [f"{name}, seed {at}: {verdict.evidence}" for name, at, verdict in false_alarms((seed,))]
-        progress(f"the right engine, seed {seed}")
+    rows = kill_matrix(faults, jobs=jobs, progress=lambda row: progress(row.fault.name))
+    alarms: list[str] = []
+    with ProcessPoolExecutor(jobs) as pool:
+        for seed, found in enumerate(pool.map(_alarms, range(alarm_seeds))):
+            alarms += found
+            progress(f"the right engine, seed {seed}")
     console.print(kill_table(rows))
     missed = [row for row in rows if not row.killed_as_declared]
     for row in missed:
@@ -52,6 +56,10 @@ def print_kill_matrix(
         soft_wrap=True,
     )
     return not missed and not alarms
+
+
+def _alarms(seed: int) -> list[str]:
+    return [f"{name}, seed {at}: {verdict.evidence}" for name, at, verdict in false_alarms((seed,))]
 
 
 def kill_table(rows: Sequence[KillRow]) -> Table:
