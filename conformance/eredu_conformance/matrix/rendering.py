@@ -41,13 +41,13 @@ def _cells(row: Row) -> tuple[str, ...]:
         _short(site.removeprefix("eredu_spec.") for site in row.model),
         _short(site.path.removeprefix("eredu/") + f":{site.line}" for site in row.implementation),
         _short(site.name for site in row.tests),
-        _short(f"{claim} ({count})" for claim, count in row.checks.items()),
+        _short((f"{claim} ({count})" for claim, count in row.checks.items()), nothing=""),
         _short(kill.fault for kill in row.kills),
         _short(dict.fromkeys(kill.killer.rpartition("::")[2] for kill in row.kills)),
     )
 
 
-def _short(items: Iterable[str]) -> str:
+def _short(items: Iterable[str], *, nothing: str = "**none**") -> str:
     """The first of several, and how many more there are."""
     first, *more = [*items, ""]
-    return first + (f" +{len(more) - 1}" if len(more) > 1 else "") if first else "**none**"
+    return first + (f" +{len(more) - 1}" if len(more) > 1 else "") if first else nothing
