@@ -30,7 +30,7 @@ from eredu import (
 )
 from eredu.checkpoints.tokenizers import load_tokenizer
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.errors import CapabilityError, OptionError
+from eredu.errors import OptionError
 from eredu.events import Event
 from eredu.options import MAX_PROPOSALS
 from eredu.randomness import RequestRandomness
@@ -76,11 +76,14 @@ class EreduSubject:
             raise SkippedRunError("eredu takes no injected randomness")
         model = _model(run.checkpoint.target, self._placement)
         drafter = _drafter(run)
+        if drafter is not None and not (capability := model.mtp_capability(drafter)).is_ready:
+            raise SkippedRunError(f"multi-token prediction is {capability.to_json()} for this model")
         trace: list[dict[str, Any]] = []
         try:
             call = _Call(run, [_prepare(request, model) for request in run.requests], trace)
             answers = call.answers(model, drafter)
-        except (CapabilityError, OptionError) as error:
+        except OptionError as error:
+            # Only what was refused before anything ran is a skip: any other error is the engine's, and a finding.
             raise SkippedRunError(str(error)) from error
         return RunResult(answers=answers, trace=tuple(trace))
 
