@@ -1,7 +1,7 @@
 """Pairs whose draft is the target, made wrong in chosen contexts: it errs at chosen places of a block, and only there.
 
-One part in three of the contexts (pairs of tokens, current tokens, residues of the position) proposes another id than
-the target's favourite; `part` says which. Over the parts every accepted length from 0 to K occurs.
+In a part of the contexts (pairs of tokens, counted tokens, residues of the position) it proposes another id than the
+target's favourite. Over the parts every accepted length from 0 to K occurs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _spoilt(target: CraftedCheckpoint, part: int) -> CraftedCheckpoint:
     match target:
         case LagCheckpoint():
             size = target.vocabulary
-            contexts = (np.arange(size)[:, None] * size + np.arange(size)[None, :]) % 3 == part
+            contexts = (np.arange(size)[:, None] * size + np.arange(size)[None, :]) % 4 == part
             return replace(target, name=name, probabilities=_rolled(target.probabilities, contexts))
         case MemoryCheckpoint():
             gains = target.gains.copy()

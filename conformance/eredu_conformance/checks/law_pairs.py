@@ -26,8 +26,8 @@ def law_pairs() -> dict[str, CheckpointPair]:
 
 
 def _order_two() -> CheckpointPair:
-    target = LagCheckpoint(name="law-order-2", probabilities=random_table(71, (3, 3, 3), concentration=0.8))
-    draft = LagCheckpoint(name="law-order-2-draft", probabilities=random_table(72, (3, 3, 3), concentration=0.8))
+    target = LagCheckpoint(name="law-order-2", probabilities=random_table(88, (3, 3, 3), concentration=0.8))
+    draft = LagCheckpoint(name="law-order-2-draft", probabilities=random_table(188, (3, 3, 3), concentration=0.8))
     return CheckpointPair(
         name="law-order-2", target=target, draft=draft, prompt=(0, 2), aim="two tokens decide, p and q far apart"
     )

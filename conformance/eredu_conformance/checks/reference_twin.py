@@ -19,7 +19,7 @@ ENGINES = frozenset({"eredu", "reference"})
 """Subjects that claim the spec's own addresses. Other engines may have any randomness of their own."""
 ROUNDING = 4e-5
 """Noise that stands for float32's rounding of a crafted checkpoint's logits, several times its largest."""
-JITTERS = 64
+JITTERS = 24
 """Noises tried before a difference counts."""
 COUNTERS = (
     "rounds",

@@ -27,7 +27,7 @@ CHECKS_MAX = 100
 """Bound on the checks of one run, so that a whole run errs with a chance of at most 1e-6."""
 BATCH = 64
 """Requests of one run."""
-SAMPLES = {Tier.QUICK: 128, Tier.STANDARD: 640, Tier.NIGHTLY: 6400}
+SAMPLES = {Tier.QUICK: 96, Tier.STANDARD: 480, Tier.NIGHTLY: 6400}
 """Requests by the tier of the check."""
 
 _FILTERS: Mapping[str, Any] = {"temperature": 0.6, "top_p": 0.9, "logit_bias": ((1, 0.7),)}

@@ -1,0 +1,32 @@
+"""Which checks a plan takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from eredu_conformance.checks.check import Kind, Tier
+from eredu_conformance.checks.registry import all_checks
+from eredu_conformance.protocol import ConformanceError
+from eredu_conformance.runner import Plan
+
+
+def test_tiers_grow() -> None:
+    sizes = [len(Plan(tier=tier).select()) for tier in Tier]
+    assert sizes == sorted(set(sizes))
+    assert sizes[-1] == len(all_checks())
+
+
+def test_kinds_rules_and_patterns_narrow() -> None:
+    chosen = Plan(tier=Tier.NIGHTLY, kinds=(Kind.PATH,), rules=("terminal.*",), checks=("*/cycle/*",)).select()
+    assert chosen
+    assert all(c.kind is Kind.PATH and c.rule.startswith("terminal.") and "/cycle/" in c.id for c in chosen)
+
+
+def test_an_id_in_full_is_taken_whatever_the_tier() -> None:
+    nightly = next(check for check in all_checks() if check.tier is Tier.NIGHTLY)
+    assert Plan(tier=Tier.QUICK, checks=(nightly.id,)).select() == (nightly,)
+
+
+def test_an_empty_choice_is_an_error() -> None:
+    with pytest.raises(ConformanceError, match="no check is chosen"):
+        Plan(rules=("terminal.unheard-of",)).select()
