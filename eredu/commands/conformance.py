@@ -30,7 +30,11 @@ KINDS = ("path", "law", "state", "stateful", "trace")
 def conformance(
     *,
     subject: Annotated[
-        str, typer.Option(metavar="NAME", help="eredu, reference, mlx-lm, or package.module:Factory.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="eredu (also -one-stream, -two-streams, -two-devices), reference, mlx-lm, or package.module:Factory.",
+        ),
     ] = "eredu",
     command: Annotated[
         str | None, typer.Option(help="A program that speaks the suite's JSON lines, instead of --subject.")

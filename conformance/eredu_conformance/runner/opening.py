@@ -10,6 +10,9 @@ from eredu_conformance.protocol import ConformanceError, ProgramSubject, Subject
 
 SUBJECTS = {
     "eredu": "eredu_conformance.subjects.eredu:EreduSubject",
+    "eredu-one-stream": "eredu_conformance.subjects.eredu:one_stream",
+    "eredu-two-streams": "eredu_conformance.subjects.eredu:two_streams",
+    "eredu-two-devices": "eredu_conformance.subjects.eredu:two_devices",
     "reference": "eredu_conformance.subjects.reference:ReferenceSubject",
     "mlx-lm": "eredu_conformance.subjects.mlx_lm:MlxLmSubject",
 }

@@ -93,6 +93,21 @@ class EreduSubject:
         _assistant.cache_clear()
 
 
+def one_stream() -> EreduSubject:
+    """Target and drafter on one stream."""
+    return EreduSubject("one-stream")
+
+
+def two_streams() -> EreduSubject:
+    """A stream each for target and drafter."""
+    return EreduSubject("two-streams")
+
+
+def two_devices() -> EreduSubject:
+    """The target on the accelerator, the drafter on the CPU."""
+    return EreduSubject("two-devices")
+
+
 @lru_cache(maxsize=128)
 def _model(directory: Path, placement: str) -> LoadedModel[MlxBackend]:
     return load(directory, placement=placement)

@@ -85,12 +85,13 @@ def designs() -> Iterator[Design]:
         # A coupled output is plain decoding's, token for token: the path checks show it, and few samples do.
         tier = Tier.NIGHTLY if acceptance is Acceptance.COUPLED else Tier.STANDARD
         common: Mapping[str, Any] = {"acceptance": acceptance, "proposals": 2, "tier": tier}
-        yield Design(**{**common, "tier": Tier.QUICK}, pair="law-order-2")
+        first = Tier.STANDARD if acceptance is Acceptance.COUPLED else Tier.QUICK
+        yield Design(**{**common, "tier": first}, pair="law-order-2")
         for pair in ("law-zeros", "law-counts", "law-window", "law-position"):
             yield Design(pair=pair, **common)
         yield Design(pair="law-near", ahead=True, length=8, **common)
         yield Design(pair="law-order-2", label="filters", options=_FILTERS, **common)
-        yield Design(pair="law-near", label="penalties", options=_PENALTIES, ahead=True, **common)
+        yield Design(pair="law-near", label="penalties", options=_PENALTIES, **common)
         yield Design(pair="law-order-2", label="eos", options={"eos_ids": (1,)}, ahead=True, **common)
         yield Design(**{**common, "tier": Tier.NIGHTLY}, pair="law-near", label="call-seed", seeded=False)
         yield Design(pair="law-near", label="deep", length=7, acceptance=acceptance, proposals=5, tier=Tier.NIGHTLY)

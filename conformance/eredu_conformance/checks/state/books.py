@@ -89,7 +89,7 @@ def _accepted(name: str, depth: int, bench: Bench, seed: int) -> Evidence:  # no
 def _balance(rule: str, acceptance: Acceptance, bench: Bench, seed: int) -> Evidence:
     left, right = BALANCES[rule]
     pair = crafted_pair("table-near")
-    options = RunOptions(max_tokens=TOKENS, temperature=1.0, max_proposals=3, acceptance=acceptance)
+    options = RunOptions(max_tokens=14, temperature=1.0, max_proposals=3, acceptance=acceptance)
     requests = tuple(
         Request(prompt=pair.prompt, options=replace(options, seed=root(seed, f"state.books/{rule}", index)))
         for index in range(3)
