@@ -1,0 +1,119 @@
+"""What the mutation of single operators once left alive, and is not equivalent: one test a survivor."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import pytest
+
+from eredu.backend import ExecutorTraits, GenerationRequest
+from eredu.engine.addresses import coin_keys, draft_key, final_keys, noise_keys
+from eredu.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions
+from eredu.randomness import RequestRandomness, Role
+from eredu.scheduling.admission import admit
+from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, planned_length
+from eredu.statistics import BranchOutcome
+from eredu.terminal import FinishReason, StopSequences, TerminalWatch
+from eredu_conformance.subjects.table_pairs import Script
+from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_spec.addressing import addressing_of
+from eredu_spec.randomness import Address, key
+
+RANDOMNESS = RequestRandomness((7, 9))
+WIDE = ExecutorTraits(4, max_proposals=64, target_context=4096, drafter_context=None, exact_promotion=True)
+
+
+class Spelled:
+    """A text in which id n is spelled as its digits, one after another."""
+
+    def __init__(self, text: str = "", taken: int = 0) -> None:
+        self.text = text
+        self.taken = taken
+
+    def advance(self, token: int) -> tuple[Self, bool]:
+        return type(self)(self.text + str(token), self.taken), False
+
+    def take(self) -> tuple[Self, str]:
+        return type(self)(self.text, len(self.text)), self.text[self.taken :]
+
+    def finish(self) -> tuple[Self, str]:
+        return self, ""
+
+
+def watch(text: Spelled | None) -> TerminalWatch:
+    return TerminalWatch(9, FinishReason.LENGTH, frozenset(), StopSequences(((5, 6),)), text)
+
+
+# rule: lookahead.planned-length
+@pytest.mark.parametrize(
+    ("drafter_context", "planned"), [(19, 5), (18, 5), (17, 5), (16, 4), (15, 3), (14, 2), (13, 0), (12, 0)]
+)
+def test_a_branch_plans_within_the_drafter_s_context(drafter_context: int, planned: int) -> None:
+    """10 committed tokens, a block of 3 and the bonus: the next round starts behind 14."""
+    traits = ExecutorTraits(4, 64, target_context=99, drafter_context=drafter_context, exact_promotion=True)
+    assert planned_length(3, 9, 4, traits, 10, 50) == planned
+
+
+# rule: adaptive.disable-when-unpaid
+def test_one_reused_token_pays_for_one_discarded() -> None:
+    reused = BranchResolution(BranchOutcome.PROMOTED, 2, 1, compared=True)
+    assert AdaptiveLookahead(1).observe(2, reused).enabled
+    assert AdaptiveLookahead(1).observe(3, reused).enabled
+    assert not AdaptiveLookahead(1).observe(4, reused).enabled
+
+
+# rule: adaptive.disable-when-unpaid, statistics.lookahead-balance
+@pytest.mark.parametrize(("wrong", "disabled"), [((), 0), (tuple(range(1, 30)), 1)])
+def test_turning_lookahead_off_is_counted_once_and_only_then(wrong: tuple[int, ...], disabled: int) -> None:
+    script = Script(64, (60, 61), tuple(range(40)))
+    options = MtpSchedulerOptions(adaptive_window=1)
+    table = TableSchedule(script.target, script.drafter(wrong), options=options)
+    table.run(table_request(0, script.prompt, GenerationOptions(max_tokens=24, max_proposals=2)))
+    assert table.scheduler.request_statistics(0).lookahead_disabled == disabled
+
+
+def test_a_watch_without_text_takes_none() -> None:
+    assert watch(None).take_text(ended=True) == (watch(None), "")
+
+
+# rule: terminal.stop-sequences-span-rounds
+def test_held_ids_are_told_at_the_end_and_once() -> None:
+    held, finish = watch(Spelled()).advance(5)
+    assert (finish, held.held) == (None, (5,))
+    held, visible = held.take_text(ended=False)
+    assert (held.held, visible) == ((5,), "")
+    ended, visible = held.take_text(ended=True)
+    assert (ended.held, visible) == ((), "5")
+    assert ended.take_text(ended=True)[1] == ""
+
+
+def test_admission_hands_the_text_on() -> None:
+    text = Spelled()
+    request = GenerationRequest(0, (1,), GenerationOptions(), RANDOMNESS, text=text)
+    assert admit(request, WIDE).text is text
+
+
+# rule: randomness.address-to-key
+def test_an_address_has_number_0_unless_told_otherwise() -> None:
+    assert RANDOMNESS.key(Role.DRAFT, 3) == RANDOMNESS.key(Role.DRAFT, 3, 0) != RANDOMNESS.key(Role.DRAFT, 3, 1)
+
+
+def of_spec(address: Address) -> tuple[int, int]:
+    return key(RANDOMNESS.root, address)
+
+
+# rule: randomness.by-position, randomness.by-round, randomness.shared-noise, randomness.roles-disjoint
+@pytest.mark.parametrize("rule", AcceptanceRule)
+@pytest.mark.parametrize(("start", "count"), [(0, 1), (4, 3), (11, 5)])
+def test_keys_of_a_round_are_those_of_the_spec_s_addresses(rule: AcceptanceRule, start: int, count: int) -> None:
+    addresses = addressing_of(rule.value)
+    drafted = [draft_key(RANDOMNESS, rule, round_position=start, index=index) for index in range(count)]
+    assert drafted == [of_spec(addresses.proposal(start, index)) for index in range(count)]
+    finals = [of_spec(addresses.residual(start + index)) for index in range(count)]
+    finals.append(of_spec(addresses.target(start + count)))
+    if rule is AcceptanceRule.COUPLED:
+        assert noise_keys(RANDOMNESS, start, count + 1) == finals
+        return
+    coins = [of_spec(addresses.coin(start, index)) for index in range(count)]
+    assert coin_keys(RANDOMNESS, rule, start, count) == coins
+    assert final_keys(RANDOMNESS, start, count) == finals
