@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,7 +80,7 @@ def conformance(
     Exit status: 0 no rule was seen broken, 1 some were, 2 nothing could be judged.
     """
     if faults:
-        raise typer.Exit(_print_faults(jobs or os.cpu_count() or 1))
+        raise typer.Exit(_print_faults(_one_of("--tier", tier, TIERS), jobs or os.cpu_count() or 1))
     with _suite_errors():
         from eredu_conformance.checks.check import Kind, Tier  # noqa: PLC0415 (only this command may)
         from eredu_conformance.runner import Plan, SubjectSource  # noqa: PLC0415
@@ -160,12 +161,18 @@ def _print_list(plan: Plan) -> None:
     Console().print(check_table(plan.select()))
 
 
-def _print_faults(jobs: int) -> int:
+def _print_faults(tier: str, jobs: int) -> int:
+    from eredu_conformance.checks.check import Tier  # noqa: PLC0415
     from eredu_conformance.runner.kill_table import print_kill_matrix  # noqa: PLC0415
 
     with work_progress() as bar:
         task = bar.add_task("faults", total=None)
-        clean = print_kill_matrix(Console(), jobs=jobs, progress=lambda name: bar.update(task, description=name))
+
+        def advance(name: str, done: int, total: int) -> None:
+            bar.update(task, description=name, completed=done, total=total)
+
+        console = Console() if sys.stdout.isatty() else Console(width=140)
+        clean = print_kill_matrix(console, tier=Tier(tier), jobs=jobs, progress=advance)
     return int(ExitStatus.OK if clean else ExitStatus.CHECK_FAILED)
 
 
