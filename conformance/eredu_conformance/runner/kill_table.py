@@ -92,11 +92,11 @@ def _alarms_of(seed: int) -> list[str]:
 def kill_table(rows: Sequence[KillRow], *, with_rules: bool = True) -> Table:
     """One line a fault: its rule, if there is room, and which oracles notice; the declared one in capitals."""
     table = Table(title="kill matrix", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("fault", no_wrap=True)
+    table.add_column("fault", no_wrap=with_rules, overflow="fold")
     if with_rules:
         table.add_column("rule", no_wrap=True, style="dim")
     for name in ORACLES:
-        table.add_column(name, justify="center")
+        table.add_column(name, justify="center", no_wrap=True)
     for row in rows:
         names = [row.fault.name, row.fault.rule] if with_rules else [row.fault.name]
         table.add_row(*names, *(_cell(row, name) for name in ORACLES))
