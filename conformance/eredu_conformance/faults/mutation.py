@@ -99,7 +99,7 @@ def _alive(folder: str, modules: Sequence[str]) -> Iterator[Survivor]:
             continue
         if state == "survived":
             yield Survivor(place_of(name), _signed(_mutmut(folder, "show", name).stdout))
-        elif state != "killed":
+        elif state not in {"killed", "timeout"}:
             raise RuntimeError(f"{name} is '{state}': no test of the configured ones runs it, or mutmut was stopped")
 
 

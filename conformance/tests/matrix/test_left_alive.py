@@ -1,21 +1,26 @@
-"""What the mutation of single operators once left alive, and is not equivalent: one test a survivor."""
+"""What the mutation of single operators once left alive in eredu, and is not equivalent: one test a survivor."""
 
 from __future__ import annotations
 
-from typing import Self
+from dataclasses import replace
+from typing import Any, Self
 
 import pytest
 
 from eredu.backend import ExecutorTraits, GenerationRequest
 from eredu.engine.addresses import coin_keys, draft_key, final_keys, noise_keys
-from eredu.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions
+from eredu.errors import OptionError
+from eredu.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.randomness import RequestRandomness, Role
 from eredu.scheduling.admission import admit
 from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, planned_length
 from eredu.statistics import BranchOutcome
 from eredu.terminal import FinishReason, StopSequences, TerminalWatch
+from eredu_conformance.oracles.grammars import bracket_grammar
+from eredu_conformance.subjects.grammar_state import GrammarState
 from eredu_conformance.subjects.table_pairs import Script
 from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_reference import DfaConstraint
 from eredu_spec.addressing import addressing_of
 from eredu_spec.randomness import Address, key
 
@@ -87,10 +92,79 @@ def test_held_ids_are_told_at_the_end_and_once() -> None:
     assert ended.take_text(ended=True)[1] == ""
 
 
-def test_admission_hands_the_text_on() -> None:
-    text = Spelled()
-    request = GenerationRequest(0, (1,), GenerationOptions(), RANDOMNESS, text=text)
-    assert admit(request, WIDE).text is text
+# rule: terminal.stop-sequences-span-rounds
+def test_a_held_id_is_told_where_a_shorter_stop_sequence_ends_behind_it() -> None:
+    both = replace(watch(Spelled()), stops=StopSequences(((1, 2, 9), (2, 3))))
+    finish = None
+    for token in (1, 2, 3):
+        both, finish = both.advance(token)
+    assert finish is FinishReason.STOP
+    assert both.take_text(ended=True)[1] == "1"
+
+
+def admitted(prompt: tuple[int, ...], traits: ExecutorTraits = WIDE, **options: Any) -> TerminalWatch:
+    return admit(GenerationRequest(0, prompt, GenerationOptions(**options), RANDOMNESS), traits)
+
+
+def test_admission_hands_on_what_can_end_the_output() -> None:
+    text, grammar = Spelled(), GrammarState.before(bracket_grammar(4))
+    options = GenerationOptions(stop_sequences=((1, 2),), eos_ids=frozenset({3}))
+    taken = admit(GenerationRequest(0, (1,), options, RANDOMNESS, constraint=grammar, text=text), WIDE)
+    assert (taken.text, taken.constraint) == (text, grammar)
+    assert (taken.stops.sequences, taken.eos_ids) == (((1, 2),), {3})
+
+
+# rule: terminal.budget-counts-tokens
+@pytest.mark.parametrize(
+    ("context", "remaining", "reason"),
+    [(9, 5, "length"), (8, 5, "length"), (7, 5, "length"), (6, 4, "context"), (3, 1, "context")],
+)
+def test_the_smaller_of_budget_and_room_names_the_end(context: int, remaining: int, reason: str) -> None:
+    taken = admitted((1, 2, 3), replace(WIDE, target_context=context), max_tokens=5)
+    assert (taken.remaining, taken.budget_reason) == (remaining, reason)
+
+
+def test_a_prompt_longer_than_the_context_is_refused() -> None:
+    with pytest.raises(OptionError, match="the prompt has 3 tokens and the target takes 2"):
+        admitted((1, 2, 3), replace(WIDE, target_context=2))
+
+
+@pytest.mark.parametrize(("prompt", "wrong"), [((0, 3), None), ((-1,), "-1"), ((1, 4), "4")])
+def test_ids_of_prompt_and_bias_are_rows_of_the_vocabulary(prompt: tuple[int, ...], wrong: str | None) -> None:
+    if wrong is None:
+        assert admitted(prompt, sampling=SamplingOptions(logit_bias=dict.fromkeys(prompt, 1.0))).remaining == 256
+        return
+    with pytest.raises(OptionError, match=f"^prompt token {wrong} is outside the vocabulary of 4 ids"):
+        admitted(prompt)
+
+
+def test_a_bias_of_an_id_that_is_no_row_is_refused() -> None:
+    with pytest.raises(OptionError, match="^logit_bias id 4 is outside the vocabulary of 4 ids"):
+        admitted((1,), sampling=SamplingOptions(logit_bias={4: 1.0}))
+
+
+# rule: draft.clip, constraints.drafting-stops-at-completion
+def test_the_books_name_what_bound_each_round() -> None:
+    script = Script(16, (12, 13), tuple(range(12)))
+    chain = DfaConstraint(16, {(state, token): state + 1 for state in range(6) for token in range(16)}, frozenset({6}))
+    options = GenerationOptions(max_tokens=9, max_proposals=3)
+    table = TableSchedule(script.target, script.drafter(), options=MtpSchedulerOptions().with_lookahead(False))
+    table.run(
+        table_request(0, script.prompt, options),
+        table_request(1, script.prompt, options, constraint=GrammarState.before(chain)),
+    )
+    assert dict(table.scheduler.request_statistics(0).clipped) == {"request": 2, "budget": 1}
+    assert dict(table.scheduler.request_statistics(1).clipped) == {"request": 1, "grammar": 1}
+
+
+# rule: draft.clip
+def test_the_next_round_is_clipped_where_it_starts() -> None:
+    script = Script(16, (12, 13), tuple(range(12)))
+    table = TableSchedule(script.target, script.drafter(context=6), options=MtpSchedulerOptions().with_lookahead(False))
+    table.run(table_request(0, script.prompt, GenerationOptions(max_tokens=9, max_proposals=3)))
+    drafted = [(event["position"], event["k"], event["clip"]) for event in table.trace if event["event"] == "draft"]
+    assert drafted[:2] == [(0, 3, "request"), (4, 1, "drafter-context")]
+    assert all(k == 0 and clip == "drafter-context" for position, k, clip in drafted if position > 4)
 
 
 # rule: randomness.address-to-key
