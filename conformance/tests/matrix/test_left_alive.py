@@ -111,7 +111,7 @@ def test_admission_hands_on_what_can_end_the_output() -> None:
     options = GenerationOptions(stop_sequences=((1, 2),), eos_ids=frozenset({3}))
     taken = admit(GenerationRequest(0, (1,), options, RANDOMNESS, constraint=grammar, text=text), WIDE)
     assert (taken.text, taken.constraint) == (text, grammar)
-    assert (taken.stops.sequences, taken.eos_ids) == (((1, 2),), {3})
+    assert (taken.stops.sequences, taken.eos_ids) == (((1, 2),), frozenset({3}))
 
 
 # rule: terminal.budget-counts-tokens
@@ -139,7 +139,7 @@ def test_ids_of_prompt_and_bias_are_rows_of_the_vocabulary(prompt: tuple[int, ..
 
 
 def test_a_bias_of_an_id_that_is_no_row_is_refused() -> None:
-    with pytest.raises(OptionError, match="^logit_bias id 4 is outside the vocabulary of 4 ids"):
+    with pytest.raises(OptionError, match=r"^logit_bias id 4 is outside the vocabulary of 4 ids"):
         admitted((1,), sampling=SamplingOptions(logit_bias={4: 1.0}))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -79,7 +79,7 @@ class Noted(Fresh):
             yield token, share, (*known, Known(address, Fraction(0), ONE))
 
 
-def ways(proposals: tuple[int, ...], target: list[Row], draft: list[Row]) -> list[Judged]:
+def ways(proposals: tuple[int, ...], target: Sequence[Row], draft: Sequence[Row]) -> list[Judged]:
     block = Block(
         rule="block",
         proposals=proposals,
