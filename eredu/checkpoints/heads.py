@@ -139,6 +139,29 @@ CLAIM_RULES: Mapping[str, ClaimRule] = {
 }
 
 
+HEAD_DIRECTORY = "_mtp"
+"""Ending of the `model_type` of a directory that holds heads alone, behind the family's name."""
+
+
+def is_head_directory(config: ModelConfig) -> bool:
+    """Whether the directory holds heads alone, to be put beside a target."""
+    return config.model_type.endswith(HEAD_DIRECTORY)
+
+
+def head_names(config: ModelConfig, tensor_names: Iterable[str]) -> dict[str, str]:
+    """Published names of the head tensors among `tensor_names`, by stored name; empty where no head is claimed.
+
+    Wrappers' prefixes are gone. A directory of heads alone may have cut `mtp.` too, as mlx-vlm's does; it comes back.
+    """
+    rule = CLAIM_RULES.get(config.model_type)
+    prefixes = () if rule is None else rule(config).prefixes
+    names = {name: _WRAPPERS.sub("", name) for name in tensor_names}
+    found = {name: bare for name, bare in names.items() if prefixes and bare.startswith(prefixes)}
+    if not found and is_head_directory(config):
+        return {name: f"mtp.{bare}" for name, bare in names.items()}
+    return found
+
+
 def head_report(config: ModelConfig, tensor_names: Iterable[str]) -> HeadReport:
     """Compare claim and tensors. Raises `CheckpointError` where only a part of the claimed tensors is there."""
     family = config.model_type
@@ -148,8 +171,8 @@ def head_report(config: ModelConfig, tensor_names: Iterable[str]) -> HeadReport:
     if rule is None:
         return _nothing(f"the family {family} has no prediction heads; an independent draft model can propose for it")
     claim = rule(config)
-    names = {_WRAPPERS.sub("", name) for name in tensor_names}
-    found = sum(name.startswith(claim.prefixes) for name in names) if claim.prefixes else 0
+    names = set(head_names(config, tensor_names).values())
+    found = len(names)
     missing = [name for name in claim.required if name not in names]
     if claim.count and found and missing:
         raise CheckpointError(

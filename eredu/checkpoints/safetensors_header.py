@@ -41,7 +41,19 @@ def read_safetensors_header(path: Path) -> tuple[StoredTensor, ...]:
         raise CheckpointError(f"{path} could not be opened: {error}") from error
 
 
-def _read(path: Path) -> tuple[StoredTensor, ...]:
+def read_safetensors_metadata(path: Path) -> dict[str, str]:
+    """Metadata of one file's header; empty where it has none. Raises as `read_safetensors_header` does."""
+    try:
+        found = _read_header(path)[0].get("__metadata__", {})
+    except OSError as error:
+        raise CheckpointError(f"{path} could not be opened: {error}") from error
+    if not isinstance(found, dict):
+        raise CheckpointError(f"the metadata of {path} are a JSON {type(found).__name__}; expected an object")
+    return {str(name): str(value) for name, value in found.items()}
+
+
+def _read_header(path: Path) -> tuple[dict[str, Any], int]:
+    """The header of a file, and the bytes of data behind it."""
     size = path.stat().st_size
     with path.open("rb") as file:
         prefix = file.read(8)
@@ -53,9 +65,13 @@ def _read(path: Path) -> tuple[StoredTensor, ...]:
                 f"{path} announces a header of {length} bytes and has {size} bytes in all (the format allows "
                 f"{MAX_HEADER_BYTES}): it is cut short, or no SafeTensors file. Fetch it again"
             )
-        header = _parse(path, file.read(length))
+        return _parse(path, file.read(length)), size - 8 - length
+
+
+def _read(path: Path) -> tuple[StoredTensor, ...]:
+    header, data_bytes = _read_header(path)
     tensors = [_tensor(path, name, entry) for name, entry in header.items() if name != "__metadata__"]
-    return _back_to_back(path, tensors, size - 8 - length)
+    return _back_to_back(path, tensors, data_bytes)
 
 
 def _parse(path: Path, raw: bytes) -> dict[str, Any]:
@@ -106,17 +122,19 @@ def _back_to_back(path: Path, tensors: list[tuple[int, StoredTensor]], data_byte
     return tuple(tensor for _, tensor in tensors)
 
 
-def read_directory_headers(directory: Path) -> tuple[StoredTensor, ...]:
+def read_directory_headers(directory: Path, pattern: str = "model*.safetensors") -> tuple[StoredTensor, ...]:
     """Tensors of all weight files of a Hugging Face directory, by the index file where there is one.
+
+    Without one, the files that match `pattern` are taken.
 
     Raises `CheckpointError` for weights that are missing, damaged, outside the directory, or pickled.
     """
     index = directory / INDEX_NAME
     if index.is_file():
         return _read_indexed(directory, _weight_map(index))
-    files = sorted(directory.glob("model*.safetensors"))
+    files = sorted(directory.glob(pattern))
     if not files:
-        raise CheckpointError(f"{directory} has no model*.safetensors{_what_else(directory)}")
+        raise CheckpointError(f"{directory} has no {pattern}{_what_else(directory)}")
     tensors = [tensor for file in files for tensor in read_safetensors_header(file)]
     _require_unique(directory, (tensor.name for tensor in tensors))
     return tuple(tensors)

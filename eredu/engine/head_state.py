@@ -59,9 +59,9 @@ class HeadState:
     verified: mx.array | None = None
 
     @classmethod
-    def of(cls, heads: PredictionHeads) -> HeadState:
-        """Nothing read yet."""
-        return cls([StageState(cache) for cache in heads.new_caches()])
+    def of(cls, heads: PredictionHeads, bucket: int | None = None) -> HeadState:
+        """Nothing read yet; for `bucket` see `RollbackCache`."""
+        return cls([StageState(cache) for cache in heads.new_caches(bucket)])
 
     def read_prompt(self, heads: PredictionHeads, tokens: list[int], hidden: mx.array) -> list[mx.array]:
         """Take in the target's hidden rows of a prompt chunk and warm the stages; return what must be evaluated.

@@ -7,11 +7,13 @@ are guesses, and their cache rows never outlive the round.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import mlx.core as mx
 
+from eredu.errors import CapabilityError
 from eredu.mlx.taps import Recording
 
 
@@ -21,11 +23,20 @@ class HeadTraits:
 
     Attributes:
         stages: Heads with weights and a cache of their own.
-        max_proposals: Validated proposals a round: the stages, or more where the last one may be iterated.
+        max_proposals: Validated proposals a round: the stages, or more where the last one is iterated.
+        iterable: Whether the last stage can read its own outputs, so that `max_proposals` may pass the stages.
     """
 
     stages: int
     max_proposals: int
+    iterable: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_proposals > self.stages and not self.iterable:
+            raise CapabilityError(
+                f"{self.max_proposals} proposals a round were asked of {self.stages} prediction heads that cannot be "
+                "iterated; ask for no more than there are heads"
+            )
 
     def stage_of(self, index: int) -> int:
         """The stage that makes proposal `index`, from 0: in order, then the last one again and again."""
@@ -44,8 +55,8 @@ class PredictionHeads(Protocol):
         """The target's hidden states that the heads were trained on, shape (rows, hidden size), from its taps."""
         ...
 
-    def new_caches(self) -> list[Any]:
-        """One empty cache a stage; each rolls back exactly by length."""
+    def new_caches(self, bucket: int | None = None) -> list[Any]:
+        """One empty cache a stage, each rolled back exactly by length; for `bucket` see `RollbackCache`."""
         ...
 
     def step(self, stage: int, hidden: mx.array, tokens: mx.array, cache: Any) -> mx.array:
@@ -64,4 +75,15 @@ class PredictionHeads(Protocol):
 
     def logits(self, stage: int, outputs: mx.array) -> mx.array:
         """Logits of outputs of a stage, shape (rows, vocabulary)."""
+        ...
+
+    def variants(self) -> Mapping[str, PredictionHeads]:
+        """The same weights under each wiring that published sources name, in words, the most trusted first.
+
+        Only itself where nobody disagrees. The probe picks the one under which the head agrees with its target.
+        """
+        ...
+
+    def capped(self, max_proposals: int) -> PredictionHeads:
+        """The same heads with another cap. Raises `CapabilityError` past the stages of heads that do not iterate."""
         ...

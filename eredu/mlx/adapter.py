@@ -6,6 +6,8 @@ mlx-lm changes signatures between releases, so whatever eredu uses of it passes 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -16,7 +18,7 @@ from mlx_lm.models import llama
 from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
 from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
 from mlx_lm.models.ssm import ssm_update
-from mlx_lm.utils import dequantize_model, load_model
+from mlx_lm.utils import _get_classes, dequantize_model, infer_quant_config, load_model
 
 from eredu.errors import CheckpointError
 
@@ -29,7 +31,9 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
         "get_model_classes",
         "trust_remote_code",
     ),
+    "mlx_lm.utils._get_classes": ("config",),
     "mlx_lm.utils.dequantize_model": ("model",),
+    "mlx_lm.utils.infer_quant_config": ("path", "module", "weights"),
     "mlx_lm.models.cache.make_prompt_cache": ("model", "max_kv_size"),
     "mlx_lm.models.cache.KVCache.update_and_fetch": ("self", "keys", "values"),
     "mlx_lm.models.cache.KVCache.trim": ("self", "n"),
@@ -83,6 +87,7 @@ __all__ = [
     "load_directory",
     "make_caches",
     "normalize_qk",
+    "quantize_as_stored",
     "ssm_update",
 ]
 
@@ -98,17 +103,43 @@ class LanguageModel(Protocol):
         ...
 
 
-def load_directory(path: Path) -> tuple[LanguageModel, dict[str, Any]]:
+def load_directory(
+    path: Path, *, apart: Callable[[str], bool] = lambda _: False
+) -> tuple[LanguageModel, dict[str, Any]]:
     """Model and config of a Hugging Face directory, weights evaluated; never runs code from it.
+
+    Tensors whose stored names are `apart` are not the decoder's: mlx-lm does not see them.
 
     Raises `CheckpointError` with what mlx-lm found wrong.
     """
     try:
-        model, config = load_model(path, trust_remote_code=False)
+        model, config = load_model(path, get_model_classes=partial(_classes, apart), trust_remote_code=False)
     except Exception as error:  # whatever a strange config makes foreign code raise
         raise CheckpointError(f"mlx-lm cannot load the checkpoint in {path}: {error!r}") from error
     evaluate_model(model)
     return cast(LanguageModel, model), config
+
+
+def _classes(apart: Callable[[str], bool], config: dict[str, Any]) -> tuple[type[nn.Module], Any]:
+    """mlx-lm's classes for a config; the model's drops the tensors that are `apart` before mlx-lm looks at them."""
+    original, arguments = _get_classes(config)
+
+    def sanitize(self: Any, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+        own = {name: array for name, array in weights.items() if not apart(name)}
+        return original.sanitize(self, own) if hasattr(original, "sanitize") else own
+
+    return type(original.__name__, (original,), {"sanitize": sanitize, "__module__": original.__module__}), arguments
+
+
+def quantize_as_stored(module: nn.Module, arrays: Mapping[str, mx.array]) -> None:
+    """Turn layers whose stored tensors have scales into packed ones, of the bits and groups that the shapes show."""
+
+    def settings(path: str, layer: nn.Module) -> bool | dict[str, Any]:
+        if not hasattr(layer, "to_quantized") or f"{path}.scales" not in arrays:
+            return False
+        return cast("dict[str, Any]", infer_quant_config(path, layer, dict(arrays)))
+
+    nn.quantize(module, class_predicate=settings)
 
 
 def evaluate_model(model: nn.Module) -> None:

@@ -1,0 +1,78 @@
+"""Who wrote a weight file, the model's makers or an MLX converter: it decides whether zero-centred norms are shifted.
+
+Qwen's makers store the weight of a norm as its offset from one; MLX's converters add the one. Nothing in the numbers
+of a single tensor says which it is, so only facts of the file count: its `format`, the axis order of its convolutions,
+packed weights, and names that converters cut. Facts that contradict each other are refused, for the norms would be
+shifted twice, or never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from eredu.checkpoints.tensors import StoredTensor
+from eredu.errors import CheckpointError
+
+MAKERS_FORMATS = frozenset({"pt", "np", "tf", "flax"})
+MLX_FORMAT = "mlx"
+
+
+class Layout(StrEnum):
+    """Who wrote a file."""
+
+    PUBLISHED = "published"
+    """The model's makers, or nobody who left a sign: norms are as they were trained."""
+    CONVERTED = "converted"
+    """An MLX converter: norms are ready to multiply with."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutFact:
+    """One fact about a file, in words, and what follows from it."""
+
+    layout: Layout
+    text: str
+
+
+def file_layout(file: str, tensors: Iterable[StoredTensor], metadata_format: str | None, *, cut: bool) -> Layout:
+    """Layout of one file.
+
+    Args:
+        file: Its name, for messages.
+        tensors: Its tensors.
+        metadata_format: `format` of its header's metadata, if it has one.
+        cut: Whether its head tensors have lost the prefix of the published names, as converters of heads alone do.
+
+    Raises `CheckpointError` where the facts contradict each other.
+    """
+    facts = [*_format_facts(metadata_format), *(fact for tensor in tensors for fact in _tensor_facts(tensor))]
+    if cut:
+        facts.append(LayoutFact(Layout.CONVERTED, "the names of its head tensors lack their published prefix"))
+    first = {layout: next((fact for fact in facts if fact.layout is layout), None) for layout in Layout}
+    published, converted = first[Layout.PUBLISHED], first[Layout.CONVERTED]
+    if published is not None and converted is not None:
+        raise CheckpointError(
+            f"{file} contradicts itself: {converted.text}, so an MLX converter wrote it, and {published.text}, so its "
+            "makers did. Its norms would be shifted twice or never; convert the original checkpoint again"
+        )
+    return Layout.PUBLISHED if converted is None else Layout.CONVERTED
+
+
+def _format_facts(metadata_format: str | None) -> Iterator[LayoutFact]:
+    if metadata_format == MLX_FORMAT:
+        yield LayoutFact(Layout.CONVERTED, f"its format is '{MLX_FORMAT}'")
+    elif metadata_format in MAKERS_FORMATS:
+        yield LayoutFact(Layout.PUBLISHED, f"its format is '{metadata_format}'")
+
+
+def _tensor_facts(tensor: StoredTensor) -> Iterator[LayoutFact]:
+    """The axis order of a depthwise convolution, (channels, 1, kernel) or (channels, kernel, 1), and packed weights."""
+    if tensor.name.endswith("conv1d.weight") and len(tensor.shape) == 3 and tensor.shape[1:] != (1, 1):
+        if tensor.shape[2] == 1:
+            yield LayoutFact(Layout.CONVERTED, f"{tensor.name} has MLX's axis order")
+        elif tensor.shape[1] == 1:
+            yield LayoutFact(Layout.PUBLISHED, f"{tensor.name} has the published axis order")
+    if tensor.name.endswith(".scales"):
+        yield LayoutFact(Layout.CONVERTED, f"{tensor.name} belongs to weights that MLX packed")

@@ -1,0 +1,40 @@
+"""The registry of families with heads: one entry a family, from the tensors of its heads to heads that run.
+
+To add a family: say in `eredu.checkpoints.heads` what its config claims (`CLAIM_RULES`: how many heads, the prefixes
+and the names of their tensors) and that eredu runs it (`RUNNABLE`); write `families/<family>_head.py` with a loader
+that renames the tensors to the parameters of a module of its own, fills it (`filling.fill_module`), and returns
+`PredictionHeads`; enter the loader here under every `model_type` it serves. Layers of the target's own kind are built
+with `type(parts.layers[i])` from `parts.args`, so that no family imports mlx-lm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from eredu.errors import CapabilityError
+from eredu.families.head import PredictionHeads
+from eredu.families.head_tensors import HeadTensors, read_head_tensors
+from eredu.families.target_parts import TargetParts
+from eredu.mlx.adapter import LanguageModel
+
+HeadLoader = Callable[[HeadTensors, TargetParts], PredictionHeads]
+
+LOADERS: Mapping[str, HeadLoader] = {}
+"""Loaders by `model_type`: of the checkpoint whose heads they are, or of a directory of heads (`qwen3_5_mtp`)."""
+
+
+def load_heads(directory: Path, target: LanguageModel) -> PredictionHeads:
+    """Load the heads in a directory for a target in memory: its own directory, or one of heads alone.
+
+    Raises `CheckpointError` for damaged, incomplete or dead heads, `CapabilityError` for a family that has no loader.
+    """
+    tensors = read_head_tensors(directory)
+    family = tensors.config.model_type
+    loader = LOADERS.get(family)
+    if loader is None:
+        raise CapabilityError(
+            f"{directory} holds heads of {family}, which eredu does not run; it runs those of "
+            f"{', '.join(sorted(LOADERS))}. Decode plainly (--no-mtp), or with an assistant"
+        )
+    return loader(tensors, TargetParts.of(target))
