@@ -78,8 +78,8 @@ class TerminalWatch:
     """Everything that can end one output, before its next token.
 
     Attributes:
-        remaining: Tokens left in the budget.
-        budget_reason: `LENGTH` where `max_tokens` sets the budget, `CONTEXT` where the target's context does.
+        remaining: Tokens left of `max_tokens`.
+        room: Tokens that the target's context leaves room for; the last one is never an input, and needs none.
         eos_ids: Ids that end the output; they have no text.
         stops: Stop sequences of ids; they have no text either.
         text: Visible text with its stop strings, or None.
@@ -88,12 +88,17 @@ class TerminalWatch:
     """
 
     remaining: int
-    budget_reason: FinishReason
+    room: int
     eos_ids: frozenset[int]
     stops: StopSequences = StopSequences()
     text: OutputText | None = None
     held: tuple[int, ...] = ()
     constraint: Constraint | None = None
+
+    @property
+    def budget(self) -> int:
+        """Tokens that the output may still grow by."""
+        return min(self.remaining, self.room)
 
     # rule: terminal.order, terminal.eos-when-emitted, constraints.state-from-history
     def advance(self, token: int) -> tuple[TerminalWatch, FinishReason | None]:
@@ -101,14 +106,18 @@ class TerminalWatch:
         stops = self.stops.advance(token)
         text, held, cut = self._advance_text(token, stops)
         constraint = None if self.constraint is None else self.constraint.advance(token)
-        after = replace(self, remaining=self.remaining - 1, stops=stops, text=text, held=held, constraint=constraint)
+        after = TerminalWatch(
+            self.remaining - 1, self.room - 1, self.eos_ids, stops, text=text, held=held, constraint=constraint
+        )
         if stops.matched or cut:
             return after, FinishReason.STOP
         if constraint is not None and constraint.complete:
             return after, FinishReason.GRAMMAR
         if token in self.eos_ids:
             return after, FinishReason.EOS
-        return after, self.budget_reason if after.remaining == 0 else None
+        if after.remaining == 0:
+            return after, FinishReason.LENGTH
+        return after, FinishReason.CONTEXT if after.room == 0 else None
 
     def _advance_text(self, token: int, stops: StopSequences) -> tuple[OutputText | None, tuple[int, ...], bool]:
         """Text and held ids after `token`, and whether a stop string was completed by it."""

@@ -102,7 +102,7 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
         """Start the verification, and plan the branch that may be drafted meanwhile."""
         current = _current(record)
         block = _block(record)
-        more = record.watch.remaining > block.count + 1
+        more = record.watch.budget > block.count + 1
         # rule: verify.leading-token-first
         current.verification = self._executor.submit(record.sequence, block, more)
         current.planned = self._plan(record, block)

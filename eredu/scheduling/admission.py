@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from eredu.backend import ExecutorTraits, GenerationRequest
 from eredu.errors import OptionError
-from eredu.terminal import FinishReason, StopSequences, TerminalWatch
+from eredu.terminal import StopSequences, TerminalWatch
 
 
 def admit(request: GenerationRequest, traits: ExecutorTraits) -> TerminalWatch:
@@ -30,8 +30,8 @@ def admit(request: GenerationRequest, traits: ExecutorTraits) -> TerminalWatch:
     _check_ids("prompt token", prompt, traits.vocabulary_size)
     _check_ids("logit_bias id", options.sampling.logit_bias, traits.vocabulary_size)
     return TerminalWatch(
-        remaining=min(options.max_tokens, room),
-        budget_reason=FinishReason.LENGTH if options.max_tokens <= room else FinishReason.CONTEXT,
+        remaining=options.max_tokens,
+        room=room,
         eos_ids=options.eos_ids or frozenset(),
         stops=StopSequences(options.stop_sequences),
         text=request.text,

@@ -24,7 +24,7 @@ def clip_depth(requested: int, traits: ExecutorTraits, committed: int, remaining
         requested: K of the request.
         traits: Limits of the executor.
         committed: Tokens of prompt and output so far.
-        remaining: Output tokens left in the budget, at least 1.
+        remaining: Output tokens left of `max_tokens`.
 
     A round of k proposals feeds k + 1 rows to the target and emits up to k + 1 tokens; the drafter is fed all but the
     last proposal. Ties name the first limit in the order of `ClipReason`.

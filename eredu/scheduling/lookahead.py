@@ -25,15 +25,14 @@ def planned_length(
         requested: K of the request.
         traits: Limits of the executor.
         committed: Tokens of prompt and output so far.
-        remaining: Output tokens left in the budget.
+        remaining: Output tokens left of `max_tokens`.
 
     The plan supposes the only outcome in which the branch can live: all accepted, bonus not terminal. A branch of one
     token would only guess the bonus, so it is not drafted.
     """
-    after = remaining - depth - 1
-    if depth == 0 or after < 1 or not traits.exact_promotion:
+    if depth == 0 or not traits.exact_promotion:
         return 0
-    next_depth = clip_depth(requested, traits, committed + depth + 1, after).count
+    next_depth = clip_depth(requested, traits, committed + depth + 1, remaining - depth - 1).count
     length = min(limit, 1 + next_depth)
     return length if length >= 2 else 0
 

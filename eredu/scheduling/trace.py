@@ -79,7 +79,7 @@ class Tracer:
         self._unfed[record.request.index] = len(record.request.prompt) - 1
         return {
             "prompt_length": len(record.request.prompt),
-            "budget": record.watch.remaining,
+            "budget": record.watch.budget,
             "max_proposals": wanted.max_proposals,
             "rule": "greedy" if wanted.sampling.is_greedy else str(wanted.acceptance),
             "root": list(record.request.randomness.root),

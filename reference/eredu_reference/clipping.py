@@ -27,7 +27,7 @@ class Limits:
     Attributes:
         requested: K of the request.
         capability: The drafter's cap.
-        remaining: Output tokens left in the budget, at least 1.
+        remaining: Output tokens left of `max_tokens`.
         target_context: Inputs that the target can take.
         drafter_context: Inputs that the drafter can take.
         committed: Tokens of prompt and output.
@@ -69,7 +69,7 @@ def plan_branch(limits: Limits, count: int, branch_length: int) -> int:
     The plan supposes that all proposals are accepted and the bonus does not end the output: a branch lives only then.
     """
     after = replace(limits, committed=limits.committed + count + 1, remaining=limits.remaining - count - 1)
-    if count == 0 or after.remaining < 1:
+    if count == 0:
         return 0
     planned = min(branch_length, 1 + clip(after).count)
     return planned if planned >= 2 else 0

@@ -164,13 +164,13 @@ class Setting:
         self.events.append({"event": event, **data})
         self.observe(event, state)
 
-    def limits(self, request: Request, budget: Budget, committed: int) -> Limits:
+    def limits(self, request: Request, committed: int) -> Limits:
         """All that bounds a round behind `committed` tokens."""
         drafter = self.drafter
         return Limits(
             requested=request.max_proposals,
             capability=0 if drafter is None else drafter.max_proposals,
-            remaining=budget.tokens - (committed - len(request.prompt)),
+            remaining=request.max_tokens - (committed - len(request.prompt)),
             target_context=self.target.context,
             drafter_context=self.target.context if drafter is None else drafter.model.context,
             committed=committed,

@@ -19,7 +19,7 @@ from eredu_reference.sources import Address
 def draft_block(setting: Setting, state: Decoding) -> None:
     """Draft the next block: what was promoted, topped up to the round's k, or less where the grammar completes."""
     pieces, start = setting.pieces, len(state.output)
-    clip = pieces.clip(setting.limits(state.request, state.budget, len(state.committed)))
+    clip = pieces.clip(setting.limits(state.request, len(state.committed)))
     block = Block((), (), state.frontier, state.grammar) if state.promoted is None else state.promoted
     work = RoundWork(clip, block, len(state.committed))
     state.work = work
@@ -41,7 +41,7 @@ def draft_branch(setting: Setting, state: Decoding) -> None:
     if not pieces.may_branch(drafter, setting.schedule, state.adaptive, state.books.rounds):
         return
     start, count = len(state.output), len(work.block.tokens)
-    limits = setting.limits(state.request, state.budget, len(state.committed))
+    limits = setting.limits(state.request, len(state.committed))
     work.planned = pieces.plan_branch(limits, count, state.request.branch_length)
     if work.planned == 0:
         return

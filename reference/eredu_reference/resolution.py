@@ -51,7 +51,7 @@ def _promoted(setting: Setting, state: Decoding, work: RoundWork, decision: Deci
     if not pieces.promotes(guess, token, accepted=decision.accepted, count=count, terminal=terminal):
         return None
     committed = len(state.committed) + len(walked.emitted)
-    room = pieces.clip(setting.limits(state.request, state.budget, committed)).count
+    room = pieces.clip(setting.limits(state.request, committed)).count
     start = pieces.promoted_block(branch, pieces.reused_tokens(len(branch.tokens), room))
     behind = state_after(state.request.constraint, state.grammar, walked.emitted + start.tokens)
     return replace(start, grammar=behind)

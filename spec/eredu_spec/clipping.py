@@ -16,7 +16,7 @@ def clip(settings: Settings, requested: int, emitted: int) -> tuple[int, str]:
     limits = [("request", requested)]
     if settings.capability is not None:
         limits.append(("capability", settings.capability))
-    limits.append(("budget", settings.budget - emitted - 1))
+    limits.append(("budget", settings.max_tokens - emitted - 1))
     if settings.target_context is not None:
         limits.append(("target-context", settings.target_context - committed))
     if settings.drafter_context is not None:

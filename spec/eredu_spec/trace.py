@@ -28,6 +28,9 @@ from eredu_spec.trace_form import TraceFormError, check_form, read
 __all__ = ["Finding", "Replay", "TraceFormError", "check", "read"]
 
 UNBOUNDED = 1 << 62
+_CALLER_OR_CONTEXT = {"finish": {"length", "context"}, "clip": {"budget", "target-context"}}
+"""Names that only `max_tokens` tells apart."""
+
 EVERY_MASK = tuple(range(1, 8))
 """Terminal conditions a token can meet, in every combination."""
 
@@ -229,7 +232,7 @@ class Replay:
             return len(said) == len(expected) or (not has_bonus and len(said) == len(expected) + 1)
         if field == "emitted":
             return said == event["tokens"][: len(said)] and self._has_masks(event["request"], said, expected)
-        if field == "finish" and {said, expected} == {"length", "context"}:
+        if field in _CALLER_OR_CONTEXT and {said, expected} == _CALLER_OR_CONTEXT[field]:
             return event["request"] not in self._with_max_tokens
         return bool(said == expected)
 

@@ -127,8 +127,8 @@ _LOOKAHEAD = (
         rule="lookahead.planned-length",
         story="The plan forgets that the bonus uses a token of the budget too.",
         file="scheduling/lookahead.py",
-        before="clip_depth(requested, traits, committed + depth + 1, after)",
-        after="clip_depth(requested, traits, committed + depth + 1, after + 1)",
+        before="committed + depth + 1, remaining - depth - 1)",
+        after="committed + depth + 1, remaining - depth)",
         killer=_TRACE,
     ),
     EngineFault(

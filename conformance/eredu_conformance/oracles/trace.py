@@ -63,11 +63,10 @@ class Books:
     def bound(self, output: int) -> tuple[int, str]:
         """Proposals of a round behind so many output tokens, and what bounds them."""
         request, committed = self.case.request, len(self.case.request.prompt) + output
-        room = self.case.target.context - len(request.prompt) + 1
         limits = {
             "request": request.max_proposals,
             "capability": self.case.drafter.max_proposals,
-            "budget": min(request.max_tokens, room) - output - 1,
+            "budget": request.max_tokens - output - 1,
             "target-context": self.case.target.context - committed,
             "drafter-context": self.case.drafter.model.context - committed + 1,
         }

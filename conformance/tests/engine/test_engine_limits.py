@@ -55,6 +55,9 @@ def test_contexts_bound_the_output_and_the_drafts_only(
         reasons = {reason for reason, _ in result.statistics.clipped}
         if draft_context < 24:
             assert "drafter-context" in reasons
+        elif target_context < 60:
+            assert "target-context" in reasons
+            assert "budget" not in reasons
     if target_context < 60:
         assert (len(plain.tokens), str(plain.finish)) == (target_context - 5 + 1, "context")
 

@@ -46,7 +46,7 @@ class Spelled:
 
 
 def watch(text: Spelled | None) -> TerminalWatch:
-    return TerminalWatch(9, FinishReason.LENGTH, frozenset(), StopSequences(((5, 6),)), text)
+    return TerminalWatch(9, 4096, frozenset(), StopSequences(((5, 6),)), text)
 
 
 # rule: lookahead.planned-length
@@ -116,12 +116,14 @@ def test_admission_hands_on_what_can_end_the_output() -> None:
 
 # rule: terminal.budget-counts-tokens
 @pytest.mark.parametrize(
-    ("context", "remaining", "reason"),
+    ("context", "budget", "reason"),
     [(9, 5, "length"), (8, 5, "length"), (7, 5, "length"), (6, 4, "context"), (3, 1, "context")],
 )
-def test_the_smaller_of_budget_and_room_names_the_end(context: int, remaining: int, reason: str) -> None:
+def test_the_smaller_of_max_tokens_and_room_names_the_end(context: int, budget: int, reason: str) -> None:
     taken = admitted((1, 2, 3), replace(WIDE, target_context=context), max_tokens=5)
-    assert (taken.remaining, taken.budget_reason) == (remaining, reason)
+    assert taken.budget == budget
+    walk = taken.walk((0,) * 9)
+    assert (len(walk.emitted), walk.finish) == (budget, reason)
 
 
 def test_a_prompt_longer_than_the_context_is_refused() -> None:

@@ -21,6 +21,7 @@ from eredu_reference.terminal import Budget, terminal_reason
 from eredu_reference.terminal import FinishReason as ReferenceReason
 from eredu_reference.text import visible_text
 
+ROOM = 4096
 LETTERS = ("a", "b", "ab", "c")
 PIECES = TokenPieces(Vocabulary(LETTERS), Alphabet.SENTENCEPIECE)
 
@@ -36,7 +37,7 @@ def watch_ending_at(length: int, reasons: set[FinishReason]) -> TerminalWatch:
     last = length - 1
     return TerminalWatch(
         remaining=length if FinishReason.LENGTH in reasons else 100,
-        budget_reason=FinishReason.LENGTH,
+        room=ROOM,
         eos_ids=frozenset({last}) if FinishReason.EOS in reasons else frozenset(),
         stops=StopSequences(((last,),) if FinishReason.STOP in reasons else ()),
         constraint=grammar_ending_at(length) if FinishReason.GRAMMAR in reasons else None,
@@ -60,7 +61,7 @@ def test_the_first_reason_in_order_names_the_end(length: int, reasons: set[Finis
 def test_a_walk_without_an_end_emits_everything_and_leaves_the_watch_as_it_was() -> None:
     watch = watch_ending_at(5, set(ORDER))
     before = TerminalWatch(
-        watch.remaining, watch.budget_reason, watch.eos_ids, watch.stops, watch.text, watch.held, watch.constraint
+        watch.remaining, watch.room, watch.eos_ids, watch.stops, watch.text, watch.held, watch.constraint
     )
     walk = watch.walk((0, 1, 2))
     assert (walk.emitted, walk.finish) == ((0, 1, 2), None)
@@ -70,16 +71,14 @@ def test_a_walk_without_an_end_emits_everything_and_leaves_the_watch_as_it_was()
 
 # rule: terminal.budget-counts-tokens
 def test_the_context_names_its_own_budget() -> None:
-    watch = TerminalWatch(remaining=1, budget_reason=FinishReason.CONTEXT, eos_ids=frozenset())
-    assert watch.walk((7, 7)).finish is FinishReason.CONTEXT
+    assert TerminalWatch(remaining=2, room=1, eos_ids=frozenset()).walk((7, 7)).finish is FinishReason.CONTEXT
+    assert TerminalWatch(remaining=1, room=1, eos_ids=frozenset()).walk((7, 7)).finish is FinishReason.LENGTH
 
 
 # rule: constraints.state-from-history
 def test_a_forbidden_token_is_an_error() -> None:
     edges = {(0, 1): 1}
-    watch = TerminalWatch(
-        9, FinishReason.LENGTH, frozenset(), constraint=GrammarState.before(DfaConstraint(3, edges, frozenset({1})))
-    )
+    watch = TerminalWatch(9, ROOM, frozenset(), constraint=GrammarState.before(DfaConstraint(3, edges, frozenset({1}))))
     with pytest.raises(ConstraintError, match="forbids id 2"):
         watch.walk((2,))
 
@@ -95,7 +94,7 @@ def test_stop_sequences_are_found_wherever_rounds_part(
 ) -> None:
     """Oracle: the first position at which the output so far ends with a sequence."""
     ends = [n for n in range(1, len(tokens) + 1) if any(tuple(tokens[:n][-len(s) :]) == s for s in sequences)]
-    watch = TerminalWatch(100, FinishReason.LENGTH, frozenset(), StopSequences(sequences))
+    watch = TerminalWatch(100, ROOM, frozenset(), StopSequences(sequences))
     first = watch.walk(tokens[:cut])
     emitted, finish = first.emitted, first.finish
     if finish is None:
@@ -126,9 +125,7 @@ def test_text_and_ends_are_those_of_the_reference_in_rounds_of_any_length(
     request = Request(
         prompt=(0,), max_tokens=len(tokens), stop_sequences=sequences, eos_ids=eos, text=options, max_proposals=0
     )
-    watch = TerminalWatch(
-        len(tokens), FinishReason.LENGTH, eos, StopSequences(sequences), StreamingText.before(PIECES, strings)
-    )
+    watch = TerminalWatch(len(tokens), ROOM, eos, StopSequences(sequences), StreamingText.before(PIECES, strings))
     output: tuple[int, ...] = ()
     shown = ""
     for size in rounds:
@@ -150,9 +147,7 @@ def test_text_and_ends_are_those_of_the_reference_in_rounds_of_any_length(
 
 
 def test_a_stop_sequence_across_rounds_leaks_nothing() -> None:
-    watch = TerminalWatch(
-        9, FinishReason.LENGTH, frozenset(), StopSequences(((0, 1, 3),)), StreamingText.before(PIECES)
-    )
+    watch = TerminalWatch(9, ROOM, frozenset(), StopSequences(((0, 1, 3),)), StreamingText.before(PIECES))
     watch, text = watch.walk((3, 0)).watch.take_text(ended=False)
     assert text == "c"
     assert watch.held == (0,)
@@ -166,18 +161,18 @@ def test_a_stop_sequence_across_rounds_leaks_nothing() -> None:
 
 def test_a_stop_string_ends_the_output_although_its_last_id_begins_a_stop_sequence() -> None:
     text = StreamingText.before(PIECES, ("ca",))
-    walk = TerminalWatch(9, FinishReason.LENGTH, frozenset(), StopSequences(((0, 1),)), text).walk((1, 3, 0, 2))
+    walk = TerminalWatch(9, ROOM, frozenset(), StopSequences(((0, 1),)), text).walk((1, 3, 0, 2))
     assert (walk.emitted, walk.finish) == ((1, 3, 0), FinishReason.STOP)
     assert walk.watch.take_text(ended=True)[1] == "b"
 
 
 def test_the_end_of_sequence_has_no_text_even_if_its_token_spells_some() -> None:
-    watch = TerminalWatch(9, FinishReason.LENGTH, frozenset({3}), text=StreamingText.before(PIECES))
+    watch = TerminalWatch(9, ROOM, frozenset({3}), text=StreamingText.before(PIECES))
     walk = watch.walk((0, 1, 3))
     assert walk.finish is FinishReason.EOS
     assert walk.watch.take_text(ended=True)[1] == "ab"
     text = StreamingText.before(PIECES, ("bc",))
-    assert TerminalWatch(9, FinishReason.LENGTH, frozenset({3}), text=text).walk((1, 3)).finish is FinishReason.EOS
+    assert TerminalWatch(9, ROOM, frozenset({3}), text=text).walk((1, 3)).finish is FinishReason.EOS
 
 
 def test_masks_of_the_grammar_helper_allow_everything_before_its_end() -> None:

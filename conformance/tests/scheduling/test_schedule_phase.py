@@ -13,7 +13,7 @@ from eredu.randomness import RequestRandomness
 from eredu.scheduling.lookahead import AdaptiveLookahead
 from eredu.scheduling.phase import EDGES, SUBMITTED, TERMINAL, Phase, check_edge
 from eredu.scheduling.record import RequestRecord
-from eredu.terminal import FinishReason, TerminalWatch
+from eredu.terminal import TerminalWatch
 
 LIFE = {
     "prefill": {"ready-to-draft", "cancelled"},
@@ -31,7 +31,7 @@ LIFE = {
 
 def record_in(phase: Phase) -> RequestRecord[Any, Any, Any]:
     request = GenerationRequest(7, (0,), GenerationOptions(), RequestRandomness((0, 0)))
-    watch = TerminalWatch(1, FinishReason.LENGTH, frozenset())
+    watch = TerminalWatch(1, 1, frozenset())
     return RequestRecord(request, None, watch, AdaptiveLookahead(None), 0.0, phase)
 
 

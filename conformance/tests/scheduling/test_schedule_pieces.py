@@ -29,6 +29,8 @@ TRAITS = ExecutorTraits(
     vocabulary_size=64, max_proposals=64, target_context=4096, drafter_context=None, exact_promotion=True
 )
 
+ROOM = TRAITS.target_context
+
 
 @dataclass
 class Block:
@@ -88,7 +90,7 @@ def test_an_outbox_without_a_sink_forgets() -> None:
 
 def record(index: int, phase: Phase, depth: int = 2) -> RequestRecord[Any, Any, Any]:
     request = GenerationRequest(index, (0,), GenerationOptions(), RequestRandomness((0, 0)))
-    watch = TerminalWatch(9, FinishReason.LENGTH, frozenset())
+    watch = TerminalWatch(9, ROOM, frozenset())
     current = Round[Any, Any](Depth(depth, ClipReason.REQUEST))
     return RequestRecord(request, None, watch, AdaptiveLookahead(None), 0.0, phase, round=current)
 
@@ -149,7 +151,7 @@ def resolve(
         outcome=VerificationOutcome((10, 11, 12), accepted, 19),
         depth=Depth(3, ClipReason.REQUEST),
         branch=None if guess is None else BranchView(4, 4, lambda: guess),
-        watch=TerminalWatch(remaining, FinishReason.LENGTH, eos),
+        watch=TerminalWatch(remaining, ROOM, eos),
         adaptive=adaptive,
         statistics=RequestStatistics(),
         requested=3,
@@ -222,7 +224,7 @@ def test_the_guess_is_read_only_where_it_decides() -> None:
         outcome=VerificationOutcome((10, 11), 1, 19),
         depth=Depth(2, ClipReason.REQUEST),
         branch=BranchView(3, 3, unread),
-        watch=TerminalWatch(9, FinishReason.LENGTH, frozenset()),
+        watch=TerminalWatch(9, ROOM, frozenset()),
         adaptive=AdaptiveLookahead(None),
         statistics=RequestStatistics(),
         requested=2,
@@ -234,27 +236,32 @@ def test_the_guess_is_read_only_where_it_decides() -> None:
 
 # rule: commit.on-copies
 def test_a_resolution_moves_nothing_that_it_was_given() -> None:
-    watch, books = TerminalWatch(9, FinishReason.LENGTH, frozenset()), RequestStatistics()
+    watch, books = TerminalWatch(9, ROOM, frozenset()), RequestStatistics()
     adaptive = AdaptiveLookahead(1)
     resolution = resolve(1, guess=3, adaptive=adaptive)
     assert (adaptive.enabled, resolution.adaptive.enabled) == (True, False)
     assert resolution.statistics.lookahead_disabled == 1
-    assert (watch, books) == (TerminalWatch(9, FinishReason.LENGTH, frozenset()), RequestStatistics())
+    assert (watch, books) == (TerminalWatch(9, ROOM, frozenset()), RequestStatistics())
 
 
-def test_books_out_of_balance_stop_the_round_before_its_commit() -> None:
-    with pytest.raises(StatisticsError, match="emitted = accepted"):
+def test_a_round_that_cannot_be_is_stopped_before_its_commit() -> None:
+    with pytest.raises(StatisticsError, match="no round can do what this one reports"):
         resolve_round(
-            outcome=VerificationOutcome((), 0, 19),
+            outcome=VerificationOutcome((), 1, 19),
             depth=Depth(0, ClipReason.BUDGET),
             branch=None,
-            watch=TerminalWatch(9, FinishReason.LENGTH, frozenset()),
+            watch=TerminalWatch(9, ROOM, frozenset()),
             adaptive=AdaptiveLookahead(None),
-            statistics=RequestStatistics(emitted=1),
+            statistics=RequestStatistics(),
             requested=2,
             committed=5,
             traits=TRAITS,
         )
+
+
+def test_books_that_do_not_balance_cannot_be_closed() -> None:
+    with pytest.raises(StatisticsError, match="emitted = accepted"):
+        RequestStatistics(emitted=1).closed(1.0)
 
 
 @pytest.mark.parametrize(

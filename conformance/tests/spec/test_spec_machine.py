@@ -73,8 +73,9 @@ def test_the_weights_of_a_state_are_probabilities(exact: MakeSettings, rule: str
         ({"capability": 0}, 0, (0, "capability")),
         ({}, 7, (2, "budget")),
         ({}, 9, (0, "budget")),
-        ({"target_context": 14}, 8, (1, "budget")),
-        ({"target_context": 11}, 5, (1, "budget")),  # a context that sets the budget clips no earlier than it
+        ({"target_context": 14}, 8, (1, "budget")),  # and so does the caller's choice before the model's limit
+        ({"target_context": 13}, 7, (1, "target-context")),
+        ({"target_context": 11}, 6, (0, "target-context")),
         ({"drafter_context": 8}, 3, (1, "drafter-context")),
         ({"drafter_context": 5}, 6, (0, "drafter-context")),
     ],
@@ -84,13 +85,14 @@ def test_clipping(limits: dict[str, int], emitted: int, expected: tuple[int, str
     assert clip(settings, 4, emitted) == expected
 
 
-def test_the_target_context_binds_by_itself_only_where_the_budget_would_not() -> None:
+def test_a_context_below_the_budget_clips_no_earlier_than_it_ends_the_output() -> None:
     for context in range(5, 18):
         settings = Settings(model=MODEL, prompt=(0,) * 5, max_tokens=10, requested=4, target_context=context)
         for emitted in range(settings.budget):
             depth, reason = clip(settings, 4, emitted)
             assert 5 + emitted + depth <= context, "the target takes the committed tokens but one, and k + 1 rows"
-            assert reason in {"request", "budget"}
+            assert depth == min(4, settings.budget - emitted - 1)
+            assert (reason == "target-context") <= (settings.budget_reason == "context")
 
 
 def test_the_order_of_finishes() -> None:

@@ -16,6 +16,7 @@ import pytest
 import eredu_spec
 from eredu_spec.events import FIELDS
 from eredu_spec.scopes import SCOPES, deep, small
+from eredu_spec.structure import Structure
 from eredu_spec.successors import Edge
 from eredu_spec.trace import TraceFormError, check, read
 from eredu_spec.written import told, write
@@ -148,6 +149,24 @@ def test_every_counter_is_compared(counter: str) -> None:
     rule = broken_by(documented(), "close", statistics={**statistics, counter: statistics[counter] + 1})
     assert rule is not None
     assert rule.split(".")[0] in {"statistics", "adaptive"}
+
+
+# rule: draft.clip, terminal.budget-counts-tokens
+@pytest.mark.parametrize("with_max_tokens", [True, False])
+def test_what_the_caller_chose_and_what_the_model_sets_are_told_apart_by_max_tokens(*, with_max_tokens: bool) -> None:
+    scope = told(deep())
+    short = replace(scope.requests[0], model=Structure(terminal=()), prompt=(0, 0), target_context=8)
+    events = write(replace(scope, requests=(short,)), going_on)
+    assert {"request", "target-context"} == {event["clip"] for event in events if event["event"] == "draft"}
+    assert events[-1]["finish"] == "context"
+    events[0] |= {"target_context": 8} | ({"max_tokens": short.max_tokens} if with_max_tokens else {})
+    assert check(events, is_complete=True) is None
+    last = max(index for index, event in enumerate(events) if event["event"] == "draft")
+    events[last] |= {"clip": "budget"}
+    finding = check(events)
+    assert (None if finding is None else (finding.index, finding.rule)) == (
+        (last, "draft.clip") if with_max_tokens else None
+    )
 
 
 @pytest.mark.parametrize(
