@@ -1,0 +1,55 @@
+"""A member of the zoo: one family's tiny checkpoint with random weights, as its publisher would lay it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eredu_conformance.zoo.drawing import Tensors
+from eredu_conformance.zoo.writing import Parts, write_directory
+
+VOCABULARY = 64
+"""Token ids of every member: one a letter of the crafted tokenizer's alphabet."""
+
+CONTEXT = 512
+"""`max_position_embeddings` of every member."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ZooMember:
+    """One family's tiny checkpoint.
+
+    Attributes:
+        name: Name in the zoo, such as `qwen3.5`.
+        config: The content of config.json.
+        body: The target's tensors under their published names, float32.
+        head: Tensors of the prediction heads under their published names; empty where the family has none.
+        heads: Prediction heads that the config claims.
+        boundary: Tokens at which the family starts to forget or to choose (window, index top-k); None if it never does.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    body: Tensors
+    head: Tensors
+    heads: int
+    boundary: int | None = None
+
+    @property
+    def model_type(self) -> str:
+        """`model_type` of config.json."""
+        return str(self.config["model_type"])
+
+    @property
+    def tensors(self) -> Tensors:
+        """All tensors, the head's last."""
+        return {**self.body, **self.head}
+
+    def write(self, directory: Path, *, parts: Parts = Parts.ONE) -> Path:
+        """Write the published layout: config.json, SafeTensors (format `pt`), a tokenizer; return `directory`.
+
+        The bytes depend on the member alone.
+        """
+        return write_directory(directory, dict(self.config), self.tensors, parts=parts)
