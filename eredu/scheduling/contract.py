@@ -9,7 +9,7 @@ from eredu.errors import EreduError
 # rule: lookahead.drafted-whole, constraints.drafting-stops-at-completion, draft.clip
 def check_block(what: str, block: DraftBlock, wanted: int) -> None:
     """Check a drafted block or branch. Raises `EreduError` unless it has `wanted` tokens or ends with the grammar."""
-    if block.count != wanted and not (block.count < wanted and block.at_grammar_end):
+    if block.count > wanted or (block.count < wanted and not block.at_grammar_end):
         raise EreduError(
             f"the executor drafted a {what} of {block.count} tokens where {wanted} were asked for; only the end of the "
             "grammar may make it shorter, and nothing may make it longer"

@@ -68,7 +68,7 @@ def walk(
         candidates: Accepted proposals, then the token of the target.
         budget: Length of the output at the most.
     """
-    for count in range(1, len(candidates) + 1):
+    for count, _ in enumerate(candidates, start=1):
         emitted = candidates[:count]
         state = state_after(request.constraint, grammar, emitted)
         finish = terminal_reason(request, output + emitted, state, budget)

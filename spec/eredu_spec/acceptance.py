@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from eredu_spec.addressing import Addressing
 from eredu_spec.draws import Draws, Memory
-from eredu_spec.processing import InvalidRowError, residual
+from eredu_spec.processing import InvalidRowError, excess, residual
 from eredu_spec.sites import obeys
 
 Row = tuple[Fraction, ...]
@@ -121,8 +121,7 @@ def block_chance(block: Block, length: int, share: Fraction) -> Fraction:
     Where w_i = 1 and p = q it reads 0 / 0 and counts as 0: then w_(i+1) = 1 too, and a longer length is accepted
     with certainty, so that nobody asks for this one.
     """
-    target, draft = block.target(length), block.draft(length)
-    rest = sum((max(share * p - q, Fraction(0)) for p, q in zip(target, draft, strict=True)), Fraction(0))
+    rest = sum(excess(block.target(length), block.draft(length), share), Fraction(0))
     return rest / (rest + 1 - share) if rest else Fraction(0)
 
 

@@ -99,8 +99,13 @@ def _normalised(row: list[Fraction], complaint: str) -> Row:
     return tuple(weight / total for weight in row)
 
 
+@obeys("verify.residual-positive-part", "verify.block-longest-length")
+def excess(target: Row, draft: Row, share: Fraction = ONE) -> list[Fraction]:
+    """(share * target - draft)+ by id."""
+    return [max(share * p - q, Fraction(0)) for p, q in zip(target, draft, strict=True)]
+
+
 @obeys("verify.residual-positive-part", "verify.invalid-is-error")
 def residual(target: Row, draft: Row, share: Fraction = ONE) -> Row:
     """(share * target - draft)+ normalised. Raises `InvalidRowError` if it is empty."""
-    left = [max(share * p - q, Fraction(0)) for p, q in zip(target, draft, strict=True)]
-    return _normalised(left, "the residual is empty, so this rejection cannot have happened")
+    return _normalised(excess(target, draft, share), "the residual is empty, so this rejection cannot have happened")
