@@ -17,8 +17,12 @@ from eredu.checkpoints.config import ModelConfig
 from eredu.checkpoints.families import ASSISTANTS
 from eredu.errors import CheckpointError
 
-RUNNABLE: frozenset[str] = frozenset()
-"""Families whose embedded heads eredu runs; a family adds itself here when it brings its executor."""
+QWEN = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text")
+HEAD_DIRECTORY = "_mtp"
+"""Ending of the `model_type` of a directory that holds heads alone, behind the family's name."""
+
+RUNNABLE: frozenset[str] = frozenset({*QWEN, *(f"{family}{HEAD_DIRECTORY}" for family in (*QWEN, "llama"))})
+"""`model_type`s whose heads eredu runs: of checkpoints, and of directories that hold heads alone."""
 
 _WRAPPERS = re.compile(r"^(?:model\.|language_model\.|backbone\.)+")
 DSPARK_KEYS = ("dspark_block_size", "dspark_noise_token_id", "dspark_target_layer_ids", "dspark_markov_rank")
@@ -78,11 +82,32 @@ def _attention(prefix: str) -> list[str]:
 
 
 def _qwen(config: ModelConfig) -> HeadClaim:
-    count = _claimed(config, "mtp_num_hidden_layers", _claimed(config))
+    """Names as published, experts under one name, whatever form they are stored in (see `_forms`)."""
+    count = _claimed(config, "mtp_num_hidden_layers", _claimed(config, default=int(is_head_directory(config))))
+    required = _names("mtp.", "fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
+    for layer in (f"mtp.layers.{i}." for i in range(count)):
+        required += [*_names(layer, "input_layernorm", "post_attention_layernorm"), *_attention(layer)]
+        required += [*_names(f"{layer}self_attn.", "q_norm", "k_norm"), *_feed_forward(layer, config)]
+    return HeadClaim(count, ("mtp.",), tuple(required))
+
+
+def _feed_forward(layer: str, config: ModelConfig) -> list[str]:
+    projections = ("gate_proj", "up_proj", "down_proj")
+    if not config.count("num_experts", 0):
+        return _names(f"{layer}mlp.", *projections)
+    shared = [
+        *_names(f"{layer}mlp.shared_expert.", *projections),
+        *_names(f"{layer}mlp.", "gate", "shared_expert_gate"),
+    ]
+    return [*shared, *_names(f"{layer}mlp.experts.", *projections)]
+
+
+def _llama(config: ModelConfig) -> HeadClaim:  # noqa: ARG001
     layer = "mtp.layers.0."
     required = _names("mtp.", "fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
     required += [*_names(layer, "input_layernorm", "post_attention_layernorm"), *_attention(layer)]
-    return HeadClaim(count, ("mtp.",), tuple(required))
+    required += _names(f"{layer}mlp.", "gate_proj", "up_proj", "down_proj")
+    return HeadClaim(1, ("mtp.",), tuple(required))
 
 
 def _deepseek_v3(config: ModelConfig) -> HeadClaim:
@@ -131,16 +156,14 @@ def _nemotron_h(config: ModelConfig) -> HeadClaim:
 
 
 CLAIM_RULES: Mapping[str, ClaimRule] = {
-    **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text"), _qwen),
+    **dict.fromkeys(QWEN, _qwen),
+    **dict.fromkeys((f"{family}{HEAD_DIRECTORY}" for family in QWEN), _qwen),
+    f"llama{HEAD_DIRECTORY}": _llama,
     **dict.fromkeys(("deepseek_v3", "kimi_k2", "deepseek_v32"), _deepseek_v3),
     "deepseek_v4": _deepseek_v4,
     "inkling": _inkling,
     "nemotron_h": _nemotron_h,
 }
-
-
-HEAD_DIRECTORY = "_mtp"
-"""Ending of the `model_type` of a directory that holds heads alone, behind the family's name."""
 
 
 def is_head_directory(config: ModelConfig) -> bool:
@@ -173,7 +196,8 @@ def head_report(config: ModelConfig, tensor_names: Iterable[str]) -> HeadReport:
     claim = rule(config)
     names = set(head_names(config, tensor_names).values())
     found = len(names)
-    missing = [name for name in claim.required if name not in names]
+    present = {form for name in names for form in _forms(name)}
+    missing = [name for name in claim.required if name not in present]
     if claim.count and found and missing:
         raise CheckpointError(
             f"{config.path} claims {claim.count} prediction heads, and of their tensors {len(missing)} are missing, "
@@ -181,6 +205,20 @@ def head_report(config: ModelConfig, tensor_names: Iterable[str]) -> HeadReport:
             "keeps the heads"
         )
     return judge_heads(family, claim.count, found)
+
+
+_EXPERTS = re.compile(
+    r"^(.*)\.(?:experts(?:\.\d+)?|switch_mlp)\.(gate_up_proj|gate_proj|up_proj|down_proj)(?:\.weight)?$"
+)
+
+
+def _forms(name: str) -> tuple[str, ...]:
+    """What a stored name stands for: itself, or the projections of all experts, in whichever of three forms."""
+    found = _EXPERTS.match(name)
+    if found is None:
+        return (name,)
+    projections = ("gate_proj", "up_proj") if found[2] == "gate_up_proj" else (found[2],)
+    return tuple(f"{found[1]}.experts.{projection}.weight" for projection in projections)
 
 
 def judge_heads(family: str, claimed: int, tensors: int) -> HeadReport:

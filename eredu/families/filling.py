@@ -25,7 +25,7 @@ def fill_module(module: nn.Module, arrays: Mapping[str, mx.array], where: Path) 
     Raises `CheckpointError` naming tensors that are missing, left over, of another shape, not finite or without life.
     """
     quantize_as_stored(module, arrays)
-    expected = _parameters(module)
+    expected = parameters_of(module)
     _refuse(where, "lacks", expected.keys() - arrays.keys())
     _refuse(where, "also holds", arrays.keys() - expected.keys())
     _refuse(where, "has another shape for", {n for n, array in arrays.items() if array.shape != expected[n].shape})
@@ -41,13 +41,14 @@ def require_alive(module: nn.Module, where: Path) -> None:
     A matrix, and each expert of a stack of matrices, must have two different values; a vector must not be zero.
     Packed layers are judged by their scales and biases. Raises `CheckpointError` naming them.
     """
-    judged = {name: array for name, array in _parameters(module).items() if array.dtype != mx.uint32}
+    judged = {name: array for name, array in parameters_of(module).items() if array.dtype != mx.uint32}
     _refuse(where, "holds NaN or infinity in", {name for name, array in judged.items() if not _all(mx.isfinite(array))})
     dead = {name for name, array in judged.items() if _is_dead(name, array, judged)}
     _refuse(where, "was never trained: it holds one value alone in", dead)
 
 
-def _parameters(module: nn.Module) -> dict[str, mx.array]:
+def parameters_of(module: nn.Module) -> dict[str, mx.array]:
+    """Parameters of a module by name."""
     return cast("dict[str, mx.array]", dict(tree_flatten(module.parameters())))
 
 

@@ -7,18 +7,24 @@ value: the right one is the one under which a trained head agrees with its targe
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, cast
 
 import mlx.core as mx
 import mlx.nn as nn
 
+from eredu.checkpoints.config import ModelConfig
+from eredu.errors import CheckpointError
+from eredu.families.filling import parameters_of
 from eredu.families.head import HeadTraits
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.cache import RollbackCache
 from eredu.mlx.taps import Recording, tap
+
+_SIDES = ("before-norm", "after-norm")
 
 FINAL_NORM = "final_norm"
 """Name of the tap on the target's final norm."""
@@ -44,6 +50,31 @@ class Wiring:
         return f"hidden {sides[self.hidden_after_norm]}, {first}, chain {sides[self.chain_after_norm]}"
 
 
+AFTER_NORMS = Wiring(hidden_after_norm=True, chain_after_norm=True)
+"""What Qwen's heads were trained on: measured on Qwen3.5 to 3.8 by llama.cpp (pull request 24025), LightLLM (1402) and
+others, against the side before the norm; vLLM and mlx-vlm run them so."""
+
+
+def stated_wiring(config: ModelConfig) -> Wiring | None:
+    """The wiring that a config.json states under `wiring`; None where it states none.
+
+    Raises `CheckpointError` for anything but `{"hidden": …, "first": …, "chain": …}` with known words.
+    """
+    stated = config.values.get("wiring")
+    if stated is None:
+        return None
+    choices = {"hidden": _SIDES, "first": ("embedding", "hidden"), "chain": _SIDES}
+    known = isinstance(stated, dict) and stated.keys() == choices.keys()
+    if not known or any(stated[key] not in words for key, words in choices.items()):
+        expected = ", ".join(f"{key}: {' or '.join(words)}" for key, words in choices.items())
+        raise CheckpointError(f"{config.path} gives wiring as {stated!r}; expected an object with {expected}")
+    return Wiring(
+        hidden_after_norm=stated["hidden"] == "after-norm",
+        hidden_first=stated["first"] == "hidden",
+        chain_after_norm=stated["chain"] == "after-norm",
+    )
+
+
 class FusedModule(nn.Module):
     """The weights of fused heads, under their published names behind `mtp.`: a layer each, the rest shared."""
 
@@ -56,62 +87,85 @@ class FusedModule(nn.Module):
         self.norm = nn.RMSNorm(hidden_size, eps=eps)
 
 
+@dataclass(frozen=True)
 class FusedHeads:
     """The fused heads of a loaded target; the last is iterated for more proposals than there are layers.
 
-    Args:
+    Attributes:
         module: The heads with their weights.
         target: The target's parts; its final norm is tapped.
-        max_proposals: Validated proposals a round.
+        traits: One stage a layer, the last iterated.
         wiring: See `Wiring`.
+        shifted_norms: Whether norms are zero-centred in published files, so that they may have been misread.
     """
 
-    def __init__(self, module: FusedModule, target: TargetParts, *, max_proposals: int, wiring: Wiring) -> None:
-        self._module = module
-        self._target = target
-        self._wiring = wiring
-        self._traits = HeadTraits(stages=len(module.layers), max_proposals=max_proposals, iterable=True)
-        tap(target.norm, FINAL_NORM)
+    module: FusedModule
+    target: TargetParts
+    traits: HeadTraits
+    wiring: Wiring
+    shifted_norms: bool = False
+
+    def __post_init__(self) -> None:
+        tap(self.target.norm, FINAL_NORM)
+
+    @classmethod
+    def of(
+        cls, module: FusedModule, target: TargetParts, *, max_proposals: int, wiring: Wiring | None, default: Wiring
+    ) -> FusedHeads:
+        """Heads with the wiring that their checkpoint states, or with a family's default until a probe settles it."""
+        traits = HeadTraits(len(module.layers), max_proposals, iterable=True, settled=wiring is not None)
+        return cls(module, target, traits, wiring or default)
 
     @property
-    def traits(self) -> HeadTraits:
-        """One stage a layer, the last iterated."""
-        return self._traits
+    def modules(self) -> tuple[nn.Module, ...]:
+        """The weights."""
+        return (self.module,)
 
     def hidden(self, record: Recording) -> mx.array:
         """The target's hidden states on the side of its final norm that the wiring names."""
-        rows = record.outputs if self._wiring.hidden_after_norm else record.inputs
+        rows = record.outputs if self.wiring.hidden_after_norm else record.inputs
         return rows[FINAL_NORM][0]
 
     def new_caches(self, bucket: int | None = None) -> list[Any]:
         """One key-value cache a stage."""
-        return [RollbackCache(bucket) for _ in self._module.layers]
+        return [RollbackCache(bucket) for _ in self.module.layers]
 
     def step(self, stage: int, hidden: mx.array, tokens: mx.array, cache: Any) -> mx.array:
         """Outputs of the head behind its layer, shape (rows, hidden size), as the chain reads them."""
-        module = self._module
-        embedding = module.pre_fc_norm_embedding(self._target.embed(tokens))
+        module = self.module
+        embedding = module.pre_fc_norm_embedding(self.target.embed(tokens))
         normed = module.pre_fc_norm_hidden(hidden)
-        halves = [normed, embedding] if self._wiring.hidden_first else [embedding, normed]
+        halves = [normed, embedding] if self.wiring.hidden_first else [embedding, normed]
         x = module.fc(mx.concatenate(halves, axis=-1))[None]
         mask = cache.make_mask(x.shape[1])
         y = module.layers[stage](x, mask, cache)[0]
-        return cast(mx.array, module.norm(y) if self._wiring.chain_after_norm else y)
+        return cast(mx.array, module.norm(y) if self.wiring.chain_after_norm else y)
 
     def logits(self, stage: int, outputs: mx.array) -> mx.array:  # noqa: ARG002
         """Logits of outputs, shape (rows, vocabulary)."""
-        normed = outputs if self._wiring.chain_after_norm else self._module.norm(outputs)
-        return self._target.project(normed)
+        return self.target.project(outputs if self.wiring.chain_after_norm else self.module.norm(outputs))
 
     def variants(self) -> Mapping[str, FusedHeads]:
         """Every wiring, its own first."""
         others = [Wiring(*flags) for flags in product((False, True), repeat=3)]
-        return {str(wiring): self._rebuilt(wiring=wiring) for wiring in dict.fromkeys([self._wiring, *others])}
+        return {str(wiring): replace(self, wiring=wiring) for wiring in dict.fromkeys([self.wiring, *others])}
+
+    def misreadings(self) -> Mapping[str, FusedHeads]:
+        """The same heads with zero-centred norms one lower and one higher: what they were if files were misread."""
+        if not self.shifted_norms:
+            return {}
+        offsets = {"norms shifted once less": -1.0, "norms shifted once more": 1.0}
+        return {name: replace(self, module=_with_norms(self.module, offset)) for name, offset in offsets.items()}
 
     def capped(self, max_proposals: int) -> FusedHeads:
         """The same heads with another cap."""
-        return self._rebuilt(max_proposals=max_proposals)
+        return replace(self, traits=replace(self.traits, max_proposals=max_proposals))
 
-    def _rebuilt(self, *, wiring: Wiring | None = None, max_proposals: int | None = None) -> FusedHeads:
-        cap = self._traits.max_proposals if max_proposals is None else max_proposals
-        return FusedHeads(self._module, self._target, max_proposals=cap, wiring=wiring or self._wiring)
+
+def _with_norms(module: FusedModule, offset: float) -> FusedModule:
+    """A copy that shares all weights but those of its norms, which are `offset` higher."""
+    copied = copy.deepcopy(module)
+    weights = parameters_of(module)
+    norms = [(name, array + offset) for name, array in weights.items() if "norm" in name and array.ndim == 1]
+    copied.load_weights([*(weights | dict(norms)).items()])
+    return copied

@@ -7,11 +7,12 @@ are guesses, and their cache rows never outlive the round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import mlx.core as mx
+import mlx.nn as nn
 
 from eredu.errors import CapabilityError
 from eredu.mlx.taps import Recording
@@ -25,11 +26,13 @@ class HeadTraits:
         stages: Heads with weights and a cache of their own.
         max_proposals: Validated proposals a round: the stages, or more where the last one is iterated.
         iterable: Whether the last stage can read its own outputs, so that `max_proposals` may pass the stages.
+        settled: Whether the wiring is known: nobody disagrees on it, or the checkpoint states it. Else a probe decides.
     """
 
     stages: int
     max_proposals: int
     iterable: bool = False
+    settled: bool = True
 
     def __post_init__(self) -> None:
         if self.max_proposals > self.stages and not self.iterable:
@@ -49,6 +52,11 @@ class PredictionHeads(Protocol):
     @property
     def traits(self) -> HeadTraits:
         """Stages and cap."""
+        ...
+
+    @property
+    def modules(self) -> Sequence[nn.Module]:
+        """All weights of the heads, none of the target's."""
         ...
 
     def hidden(self, record: Recording) -> mx.array:
@@ -82,6 +90,10 @@ class PredictionHeads(Protocol):
 
         Only itself where nobody disagrees. The probe picks the one under which the head agrees with its target.
         """
+        ...
+
+    def misreadings(self) -> Mapping[str, PredictionHeads]:
+        """The same weights as they were if the files had been misread, in words: what a probe must find worse."""
         ...
 
     def capped(self, max_proposals: int) -> PredictionHeads:

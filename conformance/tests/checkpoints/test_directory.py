@@ -10,12 +10,13 @@ import pytest
 from mlx.utils import tree_flatten
 
 from eredu.capability import MtpCapability, MtpCheckpointKind
-from eredu.checkpoints import heads as heads_module
 from eredu.checkpoints.caches import CacheKind, Rollback
 from eredu.checkpoints.directory import inspect_directory
+from eredu.checkpoints.heads import RUNNABLE
 from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.names import draft_path
 from eredu.errors import CheckpointError
+from eredu.families.loading import LOADERS
 
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
 WriteDirectory = Callable[..., Path]
@@ -182,6 +183,8 @@ QWEN_HEAD: Shapes = dict.fromkeys(
         *(f"mtp.{n}.weight" for n in ("fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")),
         *(f"mtp.layers.0.{n}.weight" for n in ("input_layernorm", "post_attention_layernorm")),
         *(f"mtp.layers.0.self_attn.{n}_proj.weight" for n in "qkvo"),
+        *(f"mtp.layers.0.self_attn.{n}_norm.weight" for n in "qk"),
+        *(f"mtp.layers.0.mlp.{n}_proj.weight" for n in ("gate", "up", "down")),
     ),
     ("BF16", (4,)),
 )
@@ -233,15 +236,42 @@ EACH_FAMILY = pytest.mark.parametrize(("config", "head"), HEADS, ids=[config["mo
 
 
 @EACH_FAMILY
-def test_a_head_that_is_there_is_unsupported_until_its_family_comes(
-    write_directory: WriteDirectory, monkeypatch: pytest.MonkeyPatch, config: dict[str, Any], head: Shapes
+def test_a_head_that_is_there_is_ready_where_its_family_runs(
+    write_directory: WriteDirectory, config: dict[str, Any], head: Shapes
 ) -> None:
     directory, family = write_directory(head, **config), config["model_type"]
     report = inspect_checkpoint(directory).heads
-    assert report.capability == MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, family)
+    ready, unsupported = MtpCapability.ready, MtpCapability.unsupported
+    kind = MtpCheckpointKind.EMBEDDED
+    assert report.capability == (ready(kind) if family in RUNNABLE else unsupported(kind, family))
     assert (report.claimed > 0, report.tensors) == (True, len(head))
-    monkeypatch.setattr(heads_module, "RUNNABLE", frozenset({family}))
-    assert inspect_checkpoint(directory).heads.capability == MtpCapability.ready(MtpCheckpointKind.EMBEDDED)
+
+
+def test_what_inspection_calls_runnable_has_a_loader() -> None:
+    assert frozenset(LOADERS) >= RUNNABLE
+
+
+EXPERTS = {
+    "packed": ("mlp.experts.gate_up_proj", "mlp.experts.down_proj"),
+    "single": tuple(f"mlp.experts.{e}.{p}_proj.weight" for e in range(2) for p in ("gate", "up", "down")),
+    "stacked": tuple(f"mlp.switch_mlp.{p}_proj.weight" for p in ("gate", "up", "down")),
+}
+
+
+@pytest.mark.parametrize("form", EXPERTS)
+def test_experts_count_in_each_form(write_directory: WriteDirectory, form: str) -> None:
+    attention = {name: shape for name, shape in QWEN_HEAD.items() if ".mlp." not in name}
+    shared = [f"mlp.shared_expert.{p}_proj.weight" for p in ("gate", "up", "down")]
+    names = [*shared, "mlp.gate.weight", "mlp.shared_expert_gate.weight", *EXPERTS[form]]
+    head = {**attention, **dict.fromkeys((f"mtp.layers.0.{name}" for name in names), ("BF16", (4,)))}
+    config = {"model_type": "qwen3_5_moe", "num_experts": 2, "mtp_num_hidden_layers": 1}
+    directory = write_directory(head, **config)
+    assert inspect_checkpoint(directory).heads.capability.is_ready
+    shutil.rmtree(directory)
+    without = {name: shape for name, shape in head.items() if name != f"mtp.layers.0.{EXPERTS[form][-1]}"}
+    if form != "single":  # which of a head's single experts is missing shows when they are stacked
+        with pytest.raises(CheckpointError, match=r"missing, such as mtp.layers.0.mlp.experts.down_proj.weight"):
+            inspect_checkpoint(write_directory(without, **config))
 
 
 @EACH_FAMILY
@@ -269,7 +299,7 @@ def test_each_single_missing_tensor_is_an_error(
 def test_tensors_without_a_claim_are_no_capability(write_directory: WriteDirectory) -> None:
     report = inspect_checkpoint(write_directory(QWEN_HEAD, model_type="qwen3_next")).heads
     assert report.capability == MtpCapability.unavailable()
-    assert "although it holds 10 tensors" in report.reason
+    assert "although it holds 15 tensors" in report.reason
 
 
 def test_half_of_the_fused_drafter_keys_is_an_error(write_directory: WriteDirectory) -> None:
