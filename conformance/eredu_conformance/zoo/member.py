@@ -52,4 +52,5 @@ class ZooMember:
 
         The bytes depend on the member alone.
         """
-        return write_directory(directory, dict(self.config), self.tensors, parts=parts)
+        names = frozenset(self.head)
+        return write_directory(directory, dict(self.config), self.tensors, parts=parts, head_names=names)

@@ -26,7 +26,7 @@ class Parts(StrEnum):
     SHARDED = "sharded"
     """Three files and an index; heads are spread as their names fall, as in published checkpoints."""
     HEAD_APART = "head-apart"
-    """Two files and an index: the last one holds the heads (`mtp.` names, or the layers behind the last)."""
+    """Files and an index: the last file holds the heads, and nothing else."""
 
 
 def write_directory(
@@ -46,7 +46,7 @@ def write_directory(
         tensors: By name.
         parts: How many weight files.
         layout: The `format` in the files' metadata: `pt` of a publisher, `mlx` of a converter.
-        head_names: Tensors that `Parts.HEAD_APART` sets apart; empty takes those with `mtp` in their name.
+        head_names: Tensors that `Parts.HEAD_APART` sets apart.
     """
     directory.mkdir(parents=True, exist_ok=True)
     write_json(directory / "config.json", config)
@@ -83,11 +83,9 @@ def _split(
         return {"model.safetensors": dict(tensors)}
     groups: list[dict[str, NDArray[Any]]]
     if parts is Parts.HEAD_APART:
-        apart = {name for name in tensors if name in head_names or (not head_names and "mtp." in name)}
-        groups = [
-            {name: array for name, array in tensors.items() if name not in apart},
-            {name: array for name, array in tensors.items() if name in apart},
-        ]
+        body = {name: array for name, array in tensors.items() if name not in head_names}
+        head = {name: array for name, array in tensors.items() if name in head_names}
+        groups = [body, head] if head else [body]
     else:
         names = sorted(tensors)
         groups = [{name: tensors[name] for name in names[start::3]} for start in range(3)]
