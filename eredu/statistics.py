@@ -51,6 +51,8 @@ class RoundReport:
         lookahead_reused: Its tokens that start the next block.
         bonus_compared: Whether the guess was compared with a bonus (fully accepted, not terminal).
         disabled: Whether the adaptive rule turned lookahead off at this round.
+        drafting_s: Seconds the host spent drafting (diagnostic only).
+        waiting_s: Seconds the host waited for the verification (diagnostic only).
     """
 
     drafted: int
@@ -64,6 +66,8 @@ class RoundReport:
     lookahead_reused: int = 0
     bonus_compared: bool = False
     disabled: bool = False
+    drafting_s: float = 0.0
+    waiting_s: float = 0.0
 
 
 def _count(histogram: tuple[int, ...], index: int, amount: int = 1) -> tuple[int, ...]:
@@ -72,6 +76,8 @@ def _count(histogram: tuple[int, ...], index: int, amount: int = 1) -> tuple[int
 
 
 def _sum(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    if not right:
+        return left
     size = max(len(left), len(right))
     padded = (histogram + (0,) * (size - len(histogram)) for histogram in (left, right))
     return tuple(a + b for a, b in zip(*padded, strict=True))
@@ -177,20 +183,15 @@ class RequestStatistics:
             bonus_matches=self.bonus_matches + (report.bonus_compared and promoted),
             bonus_mismatches=self.bonus_mismatches + (report.bonus_compared and not promoted),
             lookahead_disabled=self.lookahead_disabled + report.disabled,
+            drafting_s=self.drafting_s + report.drafting_s,
+            waiting_s=self.waiting_s + report.waiting_s,
         )
         after.check()
         return after
 
-    def with_times(
-        self, *, drafting_s: float = 0.0, waiting_s: float = 0.0, elapsed_s: float = 0.0
-    ) -> RequestStatistics:
-        """The books with diagnostic seconds added."""
-        return replace(
-            self,
-            drafting_s=self.drafting_s + drafting_s,
-            waiting_s=self.waiting_s + waiting_s,
-            elapsed_s=self.elapsed_s + elapsed_s,
-        )
+    def closed(self, elapsed_s: float) -> RequestStatistics:
+        """The books of a request that has ended, after `elapsed_s` seconds."""
+        return replace(self, elapsed_s=elapsed_s)
 
     def check(self) -> None:
         """Check every relation between the counters. Raises `StatisticsError` naming the first that fails."""

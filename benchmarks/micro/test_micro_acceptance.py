@@ -8,8 +8,9 @@ import mlx.core as mx
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from eredu.mlx.acceptance import Verdict, match, reject, verify_block
+from eredu.mlx.acceptance import Verdict, reject, verify_block
 from eredu.mlx.draws import draw, key_rows
+from eredu.mlx.summary import Summary
 
 RowMaker = Callable[[int, int], mx.array]
 VOCABULARY = 49152
@@ -38,5 +39,5 @@ def test_matching(benchmark: BenchmarkFixture, make_rows: RowMaker) -> None:
     target = make_rows(COUNT + 1, VOCABULARY)
     proposals = mx.argmax(target[:COUNT], axis=-1)
     mx.eval(proposals)
-    verdict = benchmark(_evaluated, lambda: match(proposals, mx.argmax(target, axis=-1), target))
-    assert int(verdict.accepted.item()) == COUNT
+    outcome = benchmark(lambda: Summary.of_rows(proposals, mx.argmax(target, axis=-1), target).read())
+    assert outcome.accepted == COUNT

@@ -10,9 +10,9 @@ import mlx.core as mx
 from eredu.backend import GenerationRequest
 from eredu.constraint import Constraint
 from eredu.engine.head_state import HeadState
-from eredu.mlx.acceptance import Verdict
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Completion
+from eredu.mlx.summary import Summary
 
 
 @dataclass(slots=True)
@@ -58,13 +58,13 @@ class MlxVerification:
     """A verification on its way.
 
     Attributes:
-        proposals: The verified proposals, shape (k,), uint32; None where there are none.
-        verdict: What the acceptance rule says.
-        completion: Computes both, in one synchronisation, and keeps caches and block alive meanwhile.
+        summary: What the host will read, in one synchronisation.
+        tokens: The target's own token at each row, shape (rows,), uint32, where the rule has one; else None.
+        completion: Computes it, and keeps caches and block alive meanwhile.
     """
 
-    proposals: mx.array | None
-    verdict: Verdict
+    summary: Summary
+    tokens: mx.array | None
     completion: Completion
 
 

@@ -12,13 +12,14 @@ from eredu.engine.addresses import coin_keys, final_keys, noise_keys
 from eredu.engine.masks import mask_rows
 from eredu.engine.models import TargetModel
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
-from eredu.errors import AcceptanceError, CapabilityError
-from eredu.mlx.acceptance import Verdict, match, reject, settle, verify_block
+from eredu.errors import CapabilityError
+from eredu.mlx.acceptance import reject, verify_block
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.draws import draw, key_rows
 from eredu.mlx.history import HistoryRows
 from eredu.mlx.placement import Completion, Placement
 from eredu.mlx.rows import process_rows
+from eredu.mlx.summary import Summary
 from eredu.options import AcceptanceRule
 
 
@@ -85,8 +86,8 @@ class TargetExecutor:
             leading = mx.array(sequence.tokens[-1:], dtype=mx.uint32)
             verification = self._verify(sequence, leading, block, ahead=False)
         sequence.ahead = None
-        if block.count == 0 and more and not block.constraints and not sequence.target.stubborn_kinds:
-            sequence.ahead = self._verify(sequence, verification.verdict.token, MlxBlock(), ahead=True)
+        if more and self._runs_ahead(sequence, block) and verification.tokens is not None:
+            sequence.ahead = self._verify(sequence, verification.tokens, MlxBlock(), ahead=True)
         return verification
 
     def wait(self, sequence: MlxSequence, verification: MlxVerification) -> VerificationOutcome:
@@ -94,17 +95,7 @@ class TargetExecutor:
         # rule: placement.wait-before-read
         verification.completion.wait()
         sequence.running = [other for other in sequence.running if other is not verification.completion]
-        verdict = verification.verdict
-        # rule: verify.invalid-is-error
-        if not verdict.sound.item():
-            raise AcceptanceError(
-                "the numbers of a verification are not those of a correct engine: a target row without a finite "
-                "maximum, a proposal that its own distribution excludes, or an empty residual. Check the weights for "
-                "NaN and infinities, and whether a constraint or a filter left a row without any token"
-            )
-        proposals = [] if verification.proposals is None else cast("list[int]", verification.proposals.tolist())
-        accepted, token = cast(int, verdict.accepted.item()), cast(int, verdict.token.item())
-        return VerificationOutcome(tuple(proposals), accepted, token)
+        return verification.summary.read()
 
     def branch_head(self, sequence: MlxSequence, branch: MlxBlock) -> int:  # noqa: ARG002
         """The branch's guess at the bonus."""
@@ -132,6 +123,10 @@ class TargetExecutor:
 
     # ---- pieces --------------------------------------------------------------------------------------------------
 
+    def _runs_ahead(self, sequence: MlxSequence, block: MlxBlock) -> bool:
+        """Whether the round behind an empty block may start before the host knows its leading token."""
+        return block.count == 0 and not block.constraints and not sequence.target.stubborn_kinds
+
     # rule: commit.leading-token-uncached, scheduling.prefill-in-chunks
     def _feed_prompt(self, sequence: MlxSequence, cache: SequenceCache, limit: int) -> int:
         wanted = len(sequence.request.prompt) - 1
@@ -157,11 +152,10 @@ class TargetExecutor:
             inputs = leading if drafted is None else mx.concatenate([leading, drafted])
             logits = self._feed(sequence, inputs)
             scores = self._target_scores(sequence, logits, inputs, block, ahead=ahead)
-            verdict = self._accept(sequence, scores, drafted, block, sequence.position + ahead)
-        results = [verdict.accepted, verdict.token, verdict.sound, *([] if drafted is None else [drafted])]
-        completion = Completion(*results, keeps=(sequence.target, block))
+            summary, tokens = self._accept(sequence, scores, drafted, block, sequence.position + ahead)
+        completion = Completion(summary.array, keeps=(sequence.target, block))
         sequence.running.append(completion)
-        return MlxVerification(drafted, verdict, completion)
+        return MlxVerification(summary, tokens, completion)
 
     def _target_scores(
         self, sequence: MlxSequence, logits: mx.array, inputs: mx.array, block: MlxBlock, *, ahead: bool
@@ -180,20 +174,23 @@ class TargetExecutor:
 
     def _accept(
         self, sequence: MlxSequence, scores: mx.array, proposals: mx.array | None, block: MlxBlock, position: int
-    ) -> Verdict:
+    ) -> tuple[Summary, mx.array | None]:
+        """The summary, and the target's own tokens where the rule goes by them."""
         options, randomness = sequence.request.options, sequence.request.randomness
         count, rule = block.count, options.acceptance
         if options.sampling.is_greedy or rule is AcceptanceRule.COUPLED:
             tokens = self._own_tokens(sequence, scores, position)
-            return settle(tokens, scores) if proposals is None else match(proposals, tokens, scores)
+            return Summary.of_rows(proposals, tokens, scores), tokens
         final = key_rows(final_keys(randomness, position, count))
         if proposals is None:
-            return settle(draw(scores, final), scores)
+            tokens = draw(scores, final)
+            return Summary.of_rows(None, tokens, scores), tokens
         # rule: draft.recorded-distribution
         drafted = mx.concatenate([self._placement.hand_over(row) for row in block.scores])
         accept = reject if rule is AcceptanceRule.REJECTION else verify_block
         coins = key_rows(coin_keys(randomness, rule, position, count))
-        return accept(proposals, drafted, scores, coin_keys=coins, final_keys=final)
+        verdict = accept(proposals, drafted, scores, coin_keys=coins, final_keys=final)
+        return Summary.of_verdict(proposals, verdict), None
 
     # rule: verify.greedy-argmax, randomness.greedy-reads-none
     def _own_tokens(self, sequence: MlxSequence, scores: mx.array, position: int) -> mx.array:

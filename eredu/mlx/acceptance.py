@@ -34,30 +34,6 @@ class Verdict:
     sound: mx.array
 
 
-# rule: draft.empty-block-is-plain
-def settle(token: mx.array, scores: mx.array) -> Verdict:
-    """The verdict of plain decoding: the row's own token.
-
-    Args:
-        token: Shape (1,).
-        scores: The target's row, shape (1, vocabulary).
-    """
-    return Verdict(mx.array(0, dtype=mx.int32), token, mx.abs(scores.max()) < math.inf)
-
-
-# rule: verify.greedy-argmax, verify.coupled-shared-vector
-def match(proposals: mx.array, targets: mx.array, scores: mx.array) -> Verdict:
-    """Accept while the proposal is the target's own token: greedy decoding and the coupled rule.
-
-    Args:
-        proposals: Shape (k,).
-        targets: The target's token at each row, shape (k + 1,).
-        scores: The target's rows, shape (k + 1, vocabulary).
-    """
-    accepted = _prefix_length(proposals == targets[:-1])
-    return Verdict(accepted, targets[accepted[None]], _finite_rows(scores))
-
-
 # rule: verify.same-law
 def reject(
     proposals: mx.array,

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import mlx.core as mx
 
 from eredu.errors import CapabilityError
 from eredu.mlx.adapter import AppendCache, CacheList, LanguageModel, make_caches
-from eredu.mlx.recurrent import Journal, JournalledFeed, Recurrence
+from eredu.mlx.fusion import fused
+from eredu.mlx.recurrent import TARGET_FEEDS, Journal, JournalledFeed, Recurrence
 from eredu.mlx.taps import Recording, recording
 
 
@@ -71,12 +73,13 @@ class RollbackCache(AppendCache):  # type: ignore[misc]
         if self.bucket is None or rows == 1 or window_size is not None:
             mask: mx.array | str | None = super().make_mask(rows, return_array=return_array, window_size=window_size)
             return mask
-        columns = mx.arange(self._padded(self.offset + rows))
-        visible = columns[None] <= mx.arange(self.offset, self.offset + rows)[:, None]
-        if self.keys is None:
-            return visible
+        padded = self._padded(self.offset + rows)
+        first = mx.array(self.offset)
+        if self.keys is None or return_array:
+            # Latent attention asks for an array and chooses by it; it would read an additive one upside down.
+            return _visible(_columns(padded), _columns(rows), first)
         # One additive mask for all layers: a boolean one is converted again in every layer.
-        return mx.where(visible, 0.0, -math.inf).astype(self.keys.dtype)
+        return _additive(_columns(padded), _columns(rows), first, *_bounds(self.keys.dtype))
 
     def _padded(self, length: int) -> int:
         bucket = self.bucket or 1
@@ -90,6 +93,34 @@ class RollbackCache(AppendCache):  # type: ignore[misc]
         self.offset = length
 
 
+@lru_cache(maxsize=64)
+def _columns(count: int) -> mx.array:
+    """0, 1, 2, …, made once."""
+    numbers = mx.arange(count)
+    mx.eval(numbers)
+    return numbers
+
+
+@fused
+def _visible(columns: mx.array, rows: mx.array, first: mx.array) -> mx.array:
+    """Which columns each new row sees, shape (rows, columns), bool; `first` is the column of row 0."""
+    return columns[None] <= (rows + first)[:, None]
+
+
+@lru_cache(maxsize=8)
+def _bounds(dtype: mx.Dtype) -> tuple[mx.array, mx.array]:
+    """0 and -inf of a type, made once."""
+    bounds = mx.array(0.0, dtype=dtype), mx.array(-math.inf, dtype=dtype)
+    mx.eval(*bounds)
+    return bounds
+
+
+@fused
+def _additive(columns: mx.array, rows: mx.array, first: mx.array, seen: mx.array, unseen: mx.array) -> mx.array:
+    """The same, as what is added to the scores, in their type."""
+    return mx.where(columns[None] <= (rows + first)[:, None], seen, unseen)
+
+
 class SequenceCache:
     """All layers' caches of one sequence, moved together.
 
@@ -97,15 +128,21 @@ class SequenceCache:
         model: Asks for the kinds of cache it needs.
         bucket: See `RollbackCache`.
         recurrences: The recurrence of each recurrent layer, by its place among the caches; their modules are tapped.
+        journal_feeds: How many of the latest feeds recurrent layers can take back.
     """
 
     def __init__(
-        self, model: LanguageModel, bucket: int | None = None, recurrences: Mapping[int, Recurrence] | None = None
+        self,
+        model: LanguageModel,
+        bucket: int | None = None,
+        recurrences: Mapping[int, Recurrence] | None = None,
+        *,
+        journal_feeds: int = TARGET_FEEDS,
     ) -> None:
         self.layers: list[Any] = [_exact(layer, bucket) for layer in make_caches(model)]
         self.bucket = bucket
         self._recurrences = recurrences or {}
-        self._journal = Journal(self._recurrences)
+        self._journal = Journal(self._recurrences, journal_feeds)
         self._length = 0
 
     @property

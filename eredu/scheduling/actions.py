@@ -160,12 +160,14 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
             requested=record.request.options.max_proposals,
             committed=record.committed,
             traits=self._executor.traits,
+            drafting_s=current.drafting_s,
+            waiting_s=waited_s,
         )
         self._trace.resolve(record, outcome, resolution)
         promoted = self._executor.commit(record.sequence, resolution.plan, current.branch)
         check_promotion(resolution.plan, promoted)
         self._trace.commit(record, resolution.plan.kept)
-        return self._install(record, resolution, promoted, waited_s)
+        return self._install(record, resolution, promoted)
 
     def _view(self, record: RequestRecord[SequenceT, BlockT, VerificationT]) -> BranchView | None:
         current = _current(record)
@@ -179,7 +181,6 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
         record: RequestRecord[SequenceT, BlockT, VerificationT],
         resolution: Resolution,
         promoted: BlockT | None,
-        waited_s: float,
     ) -> FinishReason | None:
         walk, following = resolution.walk, resolution.next_depth
         watch, text = walk.watch.take_text(ended=walk.finish is not None)
@@ -187,7 +188,7 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
         # rule: events.after-commit, commit.on-copies, constraints.state-from-history
         record.watch = watch
         record.adaptive = resolution.adaptive
-        record.statistics = resolution.statistics.with_times(drafting_s=_current(record).drafting_s, waiting_s=waited_s)
+        record.statistics = resolution.statistics
         record.output.extend(walk.emitted)
         record.round = None if following is None else Round(following, promoted)
         # rule: events.one-publication-a-commit

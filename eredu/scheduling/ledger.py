@@ -34,6 +34,7 @@ class ScheduleLedger:
         self._started_s: float | None = None
         self._elapsed_s = 0.0
         self._actions: Counter[str] = Counter()
+        self._turns = 0
         self._cross_request_drafts = 0
         self._peaks = (0, 0, 0)
         self._cancelled = 0
@@ -41,12 +42,13 @@ class ScheduleLedger:
     @property
     def turns(self) -> int:
         """Actions counted so far."""
-        return self._actions.total()
+        return self._turns
 
     def count(self, action: str, record: RequestRecord[Any, Any, Any], ring: Ring) -> None:
         """Count one action, before it is taken."""
         if self._started_s is None:
             self._started_s = self._clock()
+        self._turns += 1
         self._actions[action] += 1
         others = any(other is not record and other.phase in SUBMITTED for other in ring)
         self._cross_request_drafts += others and _drafts(action, record)

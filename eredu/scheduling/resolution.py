@@ -60,6 +60,8 @@ def resolve_round(
     requested: int,
     committed: int,
     traits: ExecutorTraits,
+    drafting_s: float = 0.0,
+    waiting_s: float = 0.0,
 ) -> Resolution:
     """Resolve one verification.
 
@@ -73,6 +75,8 @@ def resolve_round(
         requested: K of the request.
         committed: Tokens of prompt and output before the round.
         traits: Limits of the executor.
+        drafting_s: Seconds spent drafting, for the books alone.
+        waiting_s: Seconds waited for the verification, for the books alone.
     """
     # rule: verify.first-rejection-ends, bonus.after-full-acceptance, terminal.nothing-behind
     walk = watch.walk((*outcome.proposals[: outcome.accepted], outcome.token))
@@ -105,6 +109,8 @@ def resolve_round(
         lookahead_reused=resolved.reused,
         bonus_compared=resolved.compared,
         disabled=before.enabled and not adaptive.enabled,
+        drafting_s=drafting_s,
+        waiting_s=waiting_s,
     )
     promoted = resolved.reused if resolved.outcome is BranchOutcome.PROMOTED else None
     return Resolution(

@@ -58,6 +58,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         self._outbox = Outbox(sink)
         self._actions = RequestActions(executor, self._options, self._outbox, self._trace, clock)
         self._acting = False
+        self._cancelling = False
         self._ledger = ScheduleLedger(clock)
 
     # ---- requests ------------------------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
 
         A request that has ended stays as it is. Raises `OptionError` for an unknown number.
         """
-        self._record(index).cancelling = True
+        self._record(index).cancelling = self._cancelling = True
         self._settle()
 
     def output(self, index: int) -> tuple[int, ...]:
@@ -184,7 +185,11 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         if self._is_busy:
             return
         self._outbox.publish()
-        while (record := next((record for record in self._ring if record.cancelling), None)) is not None:
+        while self._cancelling:
+            record = next((record for record in self._ring if record.cancelling), None)
+            if record is None:
+                self._cancelling = False
+                return
             self._cancel(record)
             self._outbox.publish()
 
@@ -225,7 +230,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         # rule: cancellation.leaves-no-trace, lookahead.drop-whole
         record.round = None
         record.finish = reason
-        record.statistics = record.statistics.with_times(elapsed_s=self._clock() - record.opened_s)
+        record.statistics = record.statistics.closed(self._clock() - record.opened_s)
         self._ring.remove(record)
         self._outbox.put(RequestFinished(record.request.index, reason, record.statistics))
         self._ledger.end(reason)
@@ -239,6 +244,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
 
         Raises the first error that this meets, after every request has ended.
         """
+        self._cancelling = True
         for record in self._ring:
             record.cancelling = True
         errors: list[BaseException] = []

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import eredu.mlx.acceptance as module
-from eredu.mlx.acceptance import Verdict, match, reject, verify_block
+from eredu.mlx.acceptance import Verdict, reject, verify_block
 from eredu.mlx.draws import draw
 from eredu_reference.acceptance import block_length, rejection_length, residual
 from eredu_reference.acceptance import block_weights as reference_weights
@@ -291,26 +291,6 @@ def test_a_row_without_any_id_is_unsound(rule: str) -> None:
         target = np.zeros((3, 4))
         target[row] = -math.inf
         assert not Scripted(RULES[rule])([0, 1], target, np.zeros((2, 4)), [0.3, 0.3])[2]
-
-
-@pytest.mark.parametrize("size", [1, 2, 5, 33, 257])
-def test_match_is_unsound_with_nan_anywhere(size: int) -> None:
-    for row, column in itertools.product(range(3), range(size)):
-        scores = np.random.default_rng(size).normal(size=(3, size))
-        scores[row, column] = math.nan
-        rows = mx.array(scores.astype(np.float32))
-        proposals = mx.array([0, 0], dtype=mx.uint32)
-        assert not match(proposals, mx.argmax(rows, axis=-1), rows).sound.item()
-
-
-# rule: verify.greedy-argmax, verify.coupled-shared-vector
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=8), st.integers(0, 2))
-def test_match_accepts_the_common_prefix(pairs: list[tuple[int, int]], last: int) -> None:
-    proposals = mx.array([proposal for proposal, _ in pairs], dtype=mx.uint32)
-    targets = [target for _, target in pairs] + [last]
-    verdict = match(proposals, mx.array(targets, dtype=mx.uint32), mx.zeros((len(targets), 3)))
-    wanted = next((index for index, (x, y) in enumerate(pairs) if x != y), len(pairs))
-    assert (verdict.accepted.item(), verdict.token.item(), verdict.sound.item()) == (wanted, targets[wanted], True)
 
 
 # rule: randomness.roles-disjoint, bonus.from-target

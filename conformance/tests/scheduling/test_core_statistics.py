@@ -171,10 +171,12 @@ def test_means_and_times() -> None:
     empty = RequestStatistics()
     assert (empty.tokens_per_round, empty.effective_depth) == (0.0, 0.0)
     rounds = [
-        RoundReport(drafted=3, accepted=1, rejected=1, target_tokens=1, clip=ClipReason.REQUEST),
-        RoundReport(drafted=0, accepted=0, rejected=0, target_tokens=1, clip=ClipReason.BUDGET),
+        RoundReport(drafted=3, accepted=1, rejected=1, target_tokens=1, clip=ClipReason.REQUEST, drafting_s=1.0),
+        RoundReport(
+            drafted=0, accepted=0, rejected=0, target_tokens=1, clip=ClipReason.BUDGET, drafting_s=0.5, waiting_s=2.0
+        ),
     ]
-    books = fold(rounds).with_times(drafting_s=1.0, waiting_s=2.0).with_times(drafting_s=0.5, elapsed_s=4.0)
+    books = fold(rounds).closed(4.0)
     assert (books.tokens_per_round, books.effective_depth) == (1.5, 1.5)
     assert (books.drafting_s, books.waiting_s, books.elapsed_s) == (1.5, 2.0, 4.0)
 

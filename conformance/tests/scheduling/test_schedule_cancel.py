@@ -69,7 +69,7 @@ def test_cancelled_between_turns(phase: Phase, emitted: int) -> None:
         assert sequence.target.content() == expected.content()
     after = table.scheduler.output(1), table.scheduler.request_statistics(1)
     assert after[0] == before[0] == tuple(range(len(before[0])))
-    assert after[1] == before[1].with_times(elapsed_s=after[1].elapsed_s)
+    assert after[1] == before[1].closed(after[1].elapsed_s)
     assert table.events[told:] == [RequestFinished(1, FinishReason.CANCELLED, after[1])]
     table.scheduler.run()
     assert table.scheduler.statistics().cancelled == 1
