@@ -1,7 +1,8 @@
-"""The MLX backend: lends executors for a target, alone or with a separate assistant."""
+"""The MLX backend: lends executors for a target, alone, with a separate assistant, or with heads of its own."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from eredu.backend import ResultT, SpeculativeGenerationVisitor
 from eredu.capability import MtpCapability, MtpCheckpointKind
 from eredu.engine.assistant_executor import AssistantExecutor
 from eredu.engine.checkpoint import LoadedCheckpoint
+from eredu.engine.embedded_executor import EmbeddedExecutor
 from eredu.engine.models import AssistantModel, TargetModel
 from eredu.engine.target_executor import TargetExecutor
 from eredu.errors import CapabilityError, TokenizerError
@@ -57,26 +59,30 @@ class MlxBackend:
         return None if self.target.tokenizer is None else self.target.tokenizer.stream(stop_strings)
 
     def mtp_capability(self, drafter: Assistant | None) -> MtpCapability:
-        """Ready with an assistant where every cache of both models rolls back exactly."""
-        if drafter is None:
+        """Ready where there is a drafter, heads or an assistant, and every cache in use rolls back exactly."""
+        if drafter is None and self.target.heads is None:
             return MtpCapability.unavailable()
-        for checkpoint in (self.target, drafter.checkpoint):
-            if SequenceCache(checkpoint.model).stubborn_kinds:
-                return MtpCapability.unsupported(MtpCheckpointKind.SEPARATE, checkpoint.architecture)
-        return MtpCapability.ready(MtpCheckpointKind.SEPARATE)
+        kind = MtpCheckpointKind.EMBEDDED if drafter is None else MtpCheckpointKind.SEPARATE
+        for checkpoint in (self.target, *([] if drafter is None else [drafter.checkpoint])):
+            if _stubborn_kinds(checkpoint):
+                return MtpCapability.unsupported(kind, checkpoint.architecture)
+        return MtpCapability.ready(kind)
 
     def lend_plain(self, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
         """Lend an executor that proposes nothing."""
         return visitor.visit(TargetExecutor(self._target_model(), self.placement))
 
     def lend_speculative(self, drafter: Assistant | None, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
-        """Lend an executor that proposes with an assistant.
+        """Lend an executor that proposes with an assistant, or (None) with the target's heads.
 
         Raises `CapabilityError` where a cache cannot be rolled back exactly, `TokenizerError` where the assistant's
         tokenizer is not the target's.
         """
         if drafter is None:
-            raise CapabilityError("this target has no heads that eredu can use; give an assistant")
+            if self.target.heads is None:
+                raise CapabilityError("this target has no heads that eredu can use; give an assistant")
+            _require_rollback("target", self.target)
+            return visitor.visit(EmbeddedExecutor(self._target_model(), self.target.heads, self.placement))
         for role, checkpoint in (("target", self.target), ("assistant", drafter.checkpoint)):
             # rule: capability.no-silent-fallback, rollback.exact-state
             _require_rollback(role, checkpoint)
@@ -86,7 +92,9 @@ class MlxBackend:
     def _target_model(self) -> TargetModel:
         rows, tokenizer = self.target.vocabulary_size, self.target.tokenizer
         padding = () if tokenizer is None else tokenizer.vocabulary.padding_ids(rows)
-        return TargetModel(self.target.model, rows, self.target.context, attention_bucket(), padding)
+        return TargetModel(
+            self.target.model, rows, self.target.context, attention_bucket(), padding, self.target.recurrences
+        )
 
     def _assistant_model(self, drafter: Assistant) -> AssistantModel:
         checkpoint = drafter.checkpoint
@@ -105,18 +113,29 @@ class MlxBackend:
                 f"{self.target.vocabulary_size}"
             )
         return AssistantModel(
-            checkpoint.model, checkpoint.context, self.target.vocabulary_size, proposable, attention_bucket(), padding
+            checkpoint.model,
+            checkpoint.context,
+            self.target.vocabulary_size,
+            proposable,
+            attention_bucket(),
+            padding,
+            checkpoint.recurrences,
         )
 
 
 def attention_bucket() -> int | None:
-    """Padding of attention lengths on this machine: only CUDA plans anew for each length."""
+    """Padding of attention lengths on this machine: only cuDNN plans anew for each length, unless MLX leaves it out."""
     on_gpu = mx.default_device().type == mx.DeviceType.gpu
-    return CUDA_BUCKET if on_gpu and not mx.metal.is_available() else None
+    plans = on_gpu and not mx.metal.is_available() and os.environ.get("MLX_CUDA_USE_CUDNN_SDPA") != "0"
+    return CUDA_BUCKET if plans else None
+
+
+def _stubborn_kinds(checkpoint: LoadedCheckpoint) -> frozenset[str]:
+    return SequenceCache(checkpoint.model, recurrences=checkpoint.recurrences).stubborn_kinds
 
 
 def _require_rollback(role: str, checkpoint: LoadedCheckpoint) -> None:
-    kinds = SequenceCache(checkpoint.model).stubborn_kinds
+    kinds = _stubborn_kinds(checkpoint)
     if kinds:
         raise CapabilityError(
             f"the {role} in {checkpoint.path} ({checkpoint.architecture}) has caches of kind "
