@@ -49,3 +49,7 @@ class SchedulerStalledError(EreduError):
 
 class StatisticsError(EreduError):
     """The counters of a request contradict each other, so the books of the engine are wrong."""
+
+
+class EvidenceError(EreduError, ValueError):
+    """What was given as evidence is no evidence: rows that are no distributions, or ledgers of different subjects."""
