@@ -61,7 +61,8 @@ def transform(columns: Columns, order: Order, lift: Floats) -> Floats:
         at_token = columns.at_tokens(scores)[:, None]
         before = (scores < at_token) | ((scores == at_token) & before)
     below = np.where(before, rows, 0.0).sum(axis=1)
-    return np.clip(below + lift * columns.at_tokens(rows), 0.0, 1.0)
+    uniforms: Floats = np.clip(below + lift * columns.at_tokens(rows), 0.0, 1.0)
+    return uniforms
 
 
 def _scores(columns: Columns, order: Order) -> Floats:
