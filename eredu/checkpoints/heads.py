@@ -21,7 +21,8 @@ QWEN = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_tex
 HEAD_DIRECTORY = "_mtp"
 """Ending of the `model_type` of a directory that holds heads alone, behind the family's name."""
 
-RUNNABLE: frozenset[str] = frozenset({*QWEN, *(f"{family}{HEAD_DIRECTORY}" for family in (*QWEN, "llama"))})
+STAGED = ("deepseek_v3", "deepseek_v32", "kimi_k2", "nemotron_h")
+RUNNABLE: frozenset[str] = frozenset({*QWEN, *STAGED, *(f"{family}{HEAD_DIRECTORY}" for family in (*QWEN, "llama"))})
 """`model_type`s whose heads eredu runs: of checkpoints, and of directories that hold heads alone."""
 
 _WRAPPERS = re.compile(r"^(?:model\.|language_model\.|backbone\.)+")

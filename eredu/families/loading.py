@@ -12,15 +12,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from eredu.checkpoints.heads import QWEN
 from eredu.errors import CapabilityError
+from eredu.families.deepseek_head import load_deepseek_heads
 from eredu.families.head import PredictionHeads
 from eredu.families.head_tensors import HeadTensors, read_head_tensors
+from eredu.families.llama_head import load_llama_head
+from eredu.families.nemotron_head import load_nemotron_heads
+from eredu.families.qwen_head import load_qwen_heads
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.adapter import LanguageModel
 
 HeadLoader = Callable[[HeadTensors, TargetParts], PredictionHeads]
 
-LOADERS: Mapping[str, HeadLoader] = {}
+LOADERS: Mapping[str, HeadLoader] = {
+    **dict.fromkeys(QWEN, load_qwen_heads),
+    **dict.fromkeys((f"{family}_mtp" for family in QWEN), load_qwen_heads),
+    **dict.fromkeys(("deepseek_v3", "deepseek_v32", "kimi_k2"), load_deepseek_heads),
+    "nemotron_h": load_nemotron_heads,
+    "llama_mtp": load_llama_head,
+}
 """Loaders by `model_type`: of the checkpoint whose heads they are, or of a directory of heads (`qwen3_5_mtp`)."""
 
 

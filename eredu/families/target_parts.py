@@ -22,6 +22,7 @@ class TargetParts:
         project: The output projection, from (rows, hidden size) to (rows, vocabulary); the embedding's where tied.
         layers: The decoder layers; a head's own layer is often one more of their class.
         args: mlx-lm's description of the decoder, from which such a layer is built.
+        sanitize: mlx-lm's conversion of published tensors to the decoder's parameters, for names of decoder layers.
     """
 
     embed: Callable[[mx.array], mx.array]
@@ -29,6 +30,7 @@ class TargetParts:
     project: Callable[[mx.array], mx.array]
     layers: Sequence[Any]
     args: Any
+    sanitize: Callable[[dict[str, mx.array]], dict[str, mx.array]] = dict
 
     @classmethod
     def of(cls, model: LanguageModel) -> TargetParts:
@@ -43,4 +45,5 @@ class TargetParts:
                 "heads cannot be run"
             )
         project = outer.lm_head if "lm_head" in outer else embed.as_linear
-        return cls(embed, norm, cast("Callable[[mx.array], mx.array]", project), decoder.layers, outer.args)
+        sanitize = getattr(outer, "sanitize", dict)
+        return cls(embed, norm, cast("Callable[[mx.array], mx.array]", project), decoder.layers, outer.args, sanitize)

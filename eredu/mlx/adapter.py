@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_map
+from mlx.utils import tree_map_with_path
 from mlx_lm.models import llama
 from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
 from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
@@ -69,6 +69,27 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
         "mask",
         "lengths",
     ),
+    "mlx_lm.models.deepseek_v3.DeepseekV3Attention.__call__": ("self", "x", "mask", "cache"),
+    "mlx_lm.models.deepseek_v3.DeepseekV3DecoderLayer.__init__": ("self", "config", "layer_idx"),
+    "mlx_lm.models.deepseek_v3.DeepseekV3DecoderLayer.__call__": ("self", "x", "mask", "cache"),
+    "mlx_lm.models.deepseek_v3.Model.sanitize": ("self", "weights"),
+    "mlx_lm.models.deepseek_v32.DeepseekV32Attention.__call__": ("self", "x", "mask", "cache"),
+    "mlx_lm.models.deepseek_v32.DeepseekV32DecoderLayer.__init__": ("self", "config", "layer_idx"),
+    "mlx_lm.models.deepseek_v32.DeepseekV32DecoderLayer.__call__": ("self", "x", "mask", "cache"),
+    "mlx_lm.models.deepseek_v32.Indexer.__call__": ("self", "x", "qr", "mask", "cache"),
+    "mlx_lm.models.deepseek_v32.Model.sanitize": ("self", "weights"),
+    "mlx_lm.models.nemotron_h.NemotronHBlock.__init__": ("self", "args", "block_type"),
+    "mlx_lm.models.nemotron_h.NemotronHBlock.__call__": ("self", "x", "mask", "cache"),
+    "mlx_lm.models.nemotron_h.NemotronHMamba2Mixer._ssm": (
+        "self",
+        "hidden_states",
+        "B",
+        "C",
+        "dt",
+        "cache",
+        "mask",
+    ),
+    "mlx_lm.models.nemotron_h.Model.sanitize": ("self", "weights"),
     "mlx_lm.generate.generate_step": ("prompt", "model"),
     "mlx_lm.generate.speculative_generate_step": ("prompt", "model", "draft_model", "stream"),
 }
@@ -161,14 +182,20 @@ def make_caches(model: LanguageModel) -> list[Any]:
 
 
 def cast_model(model: LanguageModel, dtype: mx.Dtype, *, dequantize: bool) -> LanguageModel:
-    """The model with its floating-point weights in `dtype`; quantised layers too if `dequantize`."""
+    """The model with its floating-point weights in `dtype`; quantised layers too if `dequantize`.
+
+    What the family says must keep its type does: routing biases and decay rates, which would round to other choices.
+    """
     module = cast(nn.Module, model)
     if dequantize:
         module = cast(nn.Module, dequantize_model(module))
     floating = (mx.float32, mx.float16, mx.bfloat16)
-    module.update(
-        tree_map(lambda array: array.astype(dtype) if array.dtype in floating else array, module.parameters())
-    )
+    may_cast = getattr(module, "cast_predicate", lambda _: True)
+
+    def cast_one(name: str, array: mx.array) -> mx.array:
+        return array.astype(dtype) if array.dtype in floating and may_cast(name) else array
+
+    module.update(tree_map_with_path(cast_one, module.parameters()))
     evaluate_model(module)
     return cast(LanguageModel, module)
 

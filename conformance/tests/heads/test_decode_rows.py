@@ -1,0 +1,159 @@
+"""Layers with two formulas: blocks against single rows, chunks against the whole, rollback against replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, cast
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from eredu.checkpoints.config import read_config
+from eredu.checkpoints.heads import head_names
+from eredu.families.decode_rows import BLOCK_ROWS, compute_blocks_as_decoding
+from eredu.families.recurrence import recurrences_of
+from eredu.families.target_mends import mend_target
+from eredu.mlx.adapter import LanguageModel, load_directory
+from eredu.mlx.cache import SequenceCache
+from eredu_conformance.zoo import deepseek, deepseek_v3, deepseek_v32, nemotron_h
+
+FAMILIES = ["deepseek-v3", "deepseek-v3.2", "nemotron-h"]
+PROMPT = 20
+CHUNK_TOLERANCE = 5e-5
+"""Logits of one prefill in several chunks, against one: the stated numerics of these families in float32."""
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def model(family: str, tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    with pytest.MonkeyPatch.context() as patch:
+        # With few index heads many rows score exactly 0, and ties fall as the kernels please.
+        patch.setattr(deepseek, "INDEX_HEADS", 16)
+        member = {"deepseek-v3": deepseek_v3, "deepseek-v3.2": deepseek_v32, "nemotron-h": nemotron_h}[family]()
+    directory = member.write(tmp_path_factory.mktemp("zoo"))
+    config = read_config(directory)
+    loaded, _ = load_directory(directory, apart=lambda name: bool(head_names(config, [name])))
+    mend_target(loaded)
+    return loaded
+
+
+def tokens(count: int, seed: int = 0) -> list[int]:
+    return [int(token) for token in np.random.default_rng(seed).integers(0, 64, size=count)]
+
+
+def new_cache(model: LanguageModel, bucket: int | None = None) -> SequenceCache:
+    return SequenceCache(model, bucket, recurrences_of(model))
+
+
+def feed(cache: SequenceCache, model: LanguageModel, ids: Sequence[int]) -> NDArray[np.float32]:
+    return np.array(cache.feed(model, mx.array(list(ids), dtype=mx.uint32)))
+
+
+def feed_in(model: LanguageModel, chunks: Sequence[Sequence[int]]) -> tuple[NDArray[np.float32], SequenceCache]:
+    cache = new_cache(model)
+    return np.concatenate([feed(cache, model, chunk) for chunk in chunks]), cache
+
+
+def state(cache: SequenceCache) -> list[NDArray[np.float32]]:
+    """Everything that the layers remember, up to the length."""
+    found: list[NDArray[np.float32]] = []
+    for layer in cache.layers:
+        parts = getattr(layer, "caches", [layer])
+        for part in parts:
+            if hasattr(part, "offset"):
+                found += [np.array(rows[..., : part.offset, :]) for rows in (part.keys, part.values)]
+            else:
+                found += [np.array(entry) for entry in part.cache]
+    return found
+
+
+def assert_same(ours: Sequence[NDArray[np.float32]], theirs: Sequence[NDArray[np.float32]]) -> None:
+    """Bit for bit on the stock CPU wheel, which computes each row by itself; to 1e-4 elsewhere."""
+    for mine, other in zip(ours, theirs, strict=True):
+        if mx.default_device().type == mx.DeviceType.cpu:
+            assert mine.tobytes() == other.tobytes()
+        else:
+            np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [2, 5, BLOCK_ROWS])
+def test_a_block_is_its_rows_one_by_one(model: LanguageModel, rows: int) -> None:
+    """Before and behind every boundary of these families: the convolution's kernel, the indexer's choice."""
+    prompt, text = tokens(PROMPT), tokens(80, seed=1)
+    one_by_one, single = feed_in(model, [prompt, *([token] for token in text)])
+    in_blocks, blocks = feed_in(model, [prompt, *(text[start : start + rows] for start in range(0, 80, rows))])
+    assert_same([in_blocks], [one_by_one])
+    assert_same(state(blocks), state(single))
+
+
+# rule: rollback.exact-state
+@pytest.mark.parametrize("length", [1, 4, 22])
+@pytest.mark.parametrize("accepted", range(6))
+def test_rollback_is_a_deep_copy_and_the_replay_of_one_token_after_another(
+    model: LanguageModel, length: int, accepted: int
+) -> None:
+    cache = new_cache(model)
+    feed(cache, model, tokens(length))
+    replayed = deepcopy(cache)
+    block, after = tokens(6, seed=2), tokens(3, seed=3)
+    feed(cache, model, block)
+    cache.rollback(length + accepted)
+    for token in block[:accepted]:
+        feed(replayed, model, [token])
+    assert_same(state(cache), state(replayed))
+    assert_same([feed(cache, model, after)], [np.concatenate([feed(replayed, model, [token]) for token in after])])
+
+
+# rule: rollback.exact-state
+def test_many_rounds_of_rollback_leave_no_trace(model: LanguageModel) -> None:
+    generator = np.random.default_rng(8)
+    cache, kept = new_cache(model), tokens(5)
+    feed(cache, model, kept)
+    for number in range(30):
+        block = tokens(int(generator.integers(1, 8)), seed=100 + number)
+        feed(cache, model, block)
+        stay = int(generator.integers(0, len(block) + 1))
+        cache.rollback(len(kept) + stay)
+        kept = kept + block[:stay]
+    plain = new_cache(model)
+    feed(plain, model, kept[:5])
+    for token in kept[5:]:
+        feed(plain, model, [token])
+    assert_same(state(cache), state(plain))
+
+
+def test_chunks_of_a_prompt_are_the_whole(model: LanguageModel) -> None:
+    """On both sides of the kernel, the indexer's choice, and the rows from which prefill takes the fast form."""
+    text = tokens(100, seed=4)
+    whole, _ = feed_in(model, [text])
+    for cut in (1, 3, 4, 5, 23, 24, 25, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 99):
+        chunked, _ = feed_in(model, [text[:cut], text[cut:]])
+        np.testing.assert_allclose(chunked, whole, atol=CHUNK_TOLERANCE, rtol=CHUNK_TOLERANCE)
+    steps, _ = feed_in(model, [[token] for token in text])
+    np.testing.assert_allclose(steps, whole, atol=CHUNK_TOLERANCE, rtol=CHUNK_TOLERANCE)
+
+
+def test_changing_twice_changes_once(model: LanguageModel) -> None:
+    classes = [type(part) for _, part in cast(Any, model).named_modules()]
+    compute_blocks_as_decoding(model)
+    assert [type(part) for _, part in cast(Any, model).named_modules()] == classes
+
+
+@pytest.mark.parametrize("bucket", [4, 32])
+def test_padded_attention_is_exact_attention(model: LanguageModel, bucket: int) -> None:
+    exact, padded = new_cache(model), new_cache(model, bucket)
+    generator = np.random.default_rng(bucket)
+    for number in range(12):
+        chunk = tokens(int(generator.integers(1, 12)), seed=number)
+        np.testing.assert_allclose(feed(padded, model, chunk), feed(exact, model, chunk), atol=1e-4, rtol=1e-4)
+        if number % 3 == 2:
+            back = exact.length - int(generator.integers(0, min(len(chunk), 3)))
+            exact.rollback(back)
+            padded.rollback(back)

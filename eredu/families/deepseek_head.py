@@ -1,0 +1,102 @@
+"""Heads of DeepSeek V3, R1 and V3.2: one decoder layer more for each proposal, numbered on behind the target's layers.
+
+Each stage has its own latent attention, mixture of experts and cache. The published extra layer repeats the target's
+embedding and output projection; the copies are shared with the target if they are copies, and kept if they are not.
+Source: DeepSeek-V3 technical report (arXiv 2412.19437), section 2.2, and the weight notes published beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from eredu.families.filling import fill_module
+from eredu.families.fused_head import stated_wiring
+from eredu.families.head_tensors import HeadTensors
+from eredu.families.stage_tensors import convert_blocks, is_copy, take_module
+from eredu.families.staged_heads import Stage, StagedHeads, StageModule
+from eredu.families.target_mends import mend_layers
+from eredu.families.target_parts import TargetParts
+from eredu.mlx.cache import RollbackCache, RollbackList
+
+FUSION = ("enorm.", "hnorm.", "eh_proj.")
+NORM = "shared_head.norm."
+
+
+class DeepSeekStage(StageModule):
+    """One extra layer.
+
+    Args:
+        layer: A decoder layer of the target's class.
+        hidden_size: Width of the target's residual.
+        eps: Of the norms.
+    """
+
+    def __init__(self, layer: nn.Module, hidden_size: int, eps: float) -> None:
+        super().__init__(hidden_size, eps)
+        self.layer = layer
+        self.norm = nn.RMSNorm(hidden_size, eps=eps)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the layer picks its keys by an indexer, which keeps keys of its own (V3.2)."""
+        return "indexer" in self.layer.self_attn
+
+    def new_cache(self, bucket: int | None = None) -> Any:
+        """Latent rows and rotary keys, and the indexer's keys where there is one."""
+        return RollbackList(RollbackCache(), RollbackCache()) if self.is_sparse else RollbackCache(bucket)
+
+    def run_blocks(self, x: mx.array, cache: Any) -> mx.array:
+        """The decoder layer."""
+        first = cache[0] if self.is_sparse else cache
+        return cast(mx.array, self.layer(x, first.make_mask(x.shape[1], return_array=True), cache))
+
+    def norm_output(self, y: mx.array) -> mx.array:
+        """The norm of the stage's output projection."""
+        return cast(mx.array, self.norm(y))
+
+
+def load_deepseek_heads(tensors: HeadTensors, parts: TargetParts) -> StagedHeads:
+    """Build all stages of a checkpoint from its published or converted tensors.
+
+    Raises `CheckpointError` naming tensors that are missing, left over, misshapen or dead.
+    """
+    depth = tensors.config.layers
+    count = tensors.config.count("num_nextn_predict_layers", 0)
+    stages = [_load_stage(tensors, parts, depth + number) for number in range(count)]
+    return StagedHeads.of(stages, parts, stated_wiring(tensors.config))
+
+
+def _load_stage(tensors: HeadTensors, parts: TargetParts, number: int) -> Stage:
+    args = parts.args
+    arrays = convert_blocks(tensors, parts, [f"layers.{number}."], layers="model.layers.")[0]
+    embedding, head = take_module(arrays, "embed_tokens."), take_module(arrays, "shared_head.head.")
+    module = DeepSeekStage(type(parts.layers[-1])(args, number), args.hidden_size, args.rms_norm_eps)
+    fill_module(module, {_parameter(name): array for name, array in arrays.items()}, tensors.directory)
+    mend_layers(module)
+    embed = _own(embedding, parts.embed, nn.Embedding(args.vocab_size, args.hidden_size), tensors)
+    project = _own(head, parts.project, nn.Linear(args.hidden_size, args.vocab_size, bias=False), tensors)
+    own = tuple(found for found in (embed, project) if found is not None)
+    return Stage(
+        module,
+        parts.embed if embed is None else embed,
+        parts.project if project is None else project,
+        own,
+    )
+
+
+def _parameter(name: str) -> str:
+    """Name in `DeepSeekStage` of a tensor of the extra layer."""
+    if name.startswith(FUSION):
+        return name
+    return f"norm.{name.removeprefix(NORM)}" if name.startswith(NORM) else f"layer.{name}"
+
+
+def _own(arrays: dict[str, mx.array], shared: object, module: nn.Module, tensors: HeadTensors) -> Any:
+    """The module filled with a stage's own tensors; None where it has none, or only a copy of the target's."""
+    if not arrays or is_copy(arrays, shared):
+        return None
+    fill_module(module, arrays, tensors.directory)
+    return module

@@ -1,0 +1,121 @@
+"""Heads of Nemotron-H: steps of a few blocks each, in a pattern of their own, of the target's block class.
+
+A step fuses embedding and hidden state in front of its first block and norms behind its last one. Only attention
+blocks keep a cache. The layer pattern of a head has no recurrent block, so its caches roll back by length.
+Source: the published checkpoints' configuration and names, and NVIDIA's Nemotron 3 reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from eredu.checkpoints.config import ModelConfig
+from eredu.errors import CapabilityError, CheckpointError
+from eredu.families.filling import fill_module
+from eredu.families.fused_head import stated_wiring
+from eredu.families.head_tensors import HeadTensors
+from eredu.families.stage_tensors import convert_blocks
+from eredu.families.staged_heads import Stage, StagedHeads, StageModule
+from eredu.families.target_mends import mend_layers
+from eredu.families.target_parts import TargetParts
+from eredu.mlx.cache import RollbackCache, RollbackList
+
+ATTENTION, EXPERTS, MLP, RECURRENT = "*", "E", "-", "M"
+KINDS = {
+    "full_attention": ATTENTION,
+    "attention": ATTENTION,
+    "moe": EXPERTS,
+    "mlp": MLP,
+    "linear_attention": RECURRENT,
+    "mamba": RECURRENT,
+}
+"""Letters of the block types that `mtp_layers_block_type` may name."""
+DEFAULT_PATTERN = "*E"
+"""Pattern of a checkpoint that names none, as Transformers has it."""
+
+FUSION = ("enorm.", "hnorm.", "eh_proj.")
+NORM = "final_layernorm."
+
+
+class NemotronStage(StageModule):
+    """One step.
+
+    Args:
+        blocks: Its blocks, of the target's class.
+        hidden_size: Width of the target's residual.
+        eps: Of the norms.
+    """
+
+    def __init__(self, blocks: Sequence[nn.Module], hidden_size: int, eps: float) -> None:
+        super().__init__(hidden_size, eps)
+        self.blocks = list(blocks)
+        self.final_layernorm = nn.RMSNorm(hidden_size, eps=eps)
+
+    def new_cache(self, bucket: int | None = None) -> Any:
+        """Keys and values of each attention block."""
+        return RollbackList(*(RollbackCache(bucket) for block in self.blocks if block.block_type == ATTENTION))
+
+    def run_blocks(self, x: mx.array, cache: Any) -> mx.array:
+        """The blocks in order, each added to the residual."""
+        own = iter(cache.caches)
+        for block in self.blocks:
+            held = next(own) if block.block_type == ATTENTION else None
+            mask = None if held is None else held.make_mask(x.shape[1])
+            x = block(x, mask=mask, cache=held)
+        return x
+
+    def norm_output(self, y: mx.array) -> mx.array:
+        """The norm behind the last block."""
+        return cast(mx.array, self.final_layernorm(y))
+
+
+def load_nemotron_heads(tensors: HeadTensors, parts: TargetParts) -> StagedHeads:
+    """Build all steps of a checkpoint from its published or converted tensors.
+
+    Raises `CheckpointError` naming tensors that are missing, left over, misshapen or dead, `CapabilityError` for a
+    pattern with recurrent blocks.
+    """
+    pattern = head_pattern(tensors.config)
+    count = tensors.config.count("num_nextn_predict_layers", 0)
+    stages = [_load_stage(tensors, parts, pattern, step * len(pattern)) for step in range(count)]
+    return StagedHeads.of(stages, parts, stated_wiring(tensors.config))
+
+
+def head_pattern(config: ModelConfig) -> str:
+    """Letters of one step's blocks: `*` attention, `E` mixture of experts, `-` MLP."""
+    given = config.get("mtp_hybrid_override_pattern")
+    if given is None:
+        words = config.strings("mtp_layers_block_type")
+        given = DEFAULT_PATTERN if words is None else "".join(KINDS.get(word, "?") for word in words)
+    if not isinstance(given, str) or not given or set(given) - set(KINDS.values()):
+        raise CheckpointError(
+            f"{config.path} gives the head's layers as {given!r}; expected one of {', '.join(KINDS)} for each in "
+            "mtp_layers_block_type, or a pattern of *, E and - in mtp_hybrid_override_pattern"
+        )
+    if RECURRENT in given:
+        raise CapabilityError(
+            f"{config.path} puts recurrent layers into its prediction head ({given}); eredu rolls back heads by "
+            "length only. Decode plainly (--no-mtp)"
+        )
+    return given
+
+
+def _load_stage(tensors: HeadTensors, parts: TargetParts, pattern: str, start: int) -> Stage:
+    args = parts.args
+    prefixes = [f"mtp.layers.{start + number}." for number in range(len(pattern))]
+    converted = convert_blocks(tensors, parts, prefixes, layers="backbone.layers.")
+    arrays = {_parameter(number, name): a for number, block in enumerate(converted) for name, a in block.items()}
+    blocks = [type(parts.layers[0])(args, letter) for letter in pattern]
+    module = NemotronStage(blocks, args.hidden_size, args.layer_norm_epsilon)
+    fill_module(module, arrays, tensors.directory)
+    mend_layers(module)
+    return Stage(module, parts.embed, parts.project)
+
+
+def _parameter(block: int, name: str) -> str:
+    """Name in `NemotronStage` of a tensor of one of its blocks; fusion and final norm belong to the step."""
+    return name if name.startswith((*FUSION, NORM)) else f"blocks.{block}.{name}"
