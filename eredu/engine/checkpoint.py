@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 
 from eredu.checkpoints.config import read_config
+from eredu.checkpoints.heads import head_names, head_report
 from eredu.checkpoints.safetensors_header import read_directory_headers
 from eredu.errors import CheckpointError, OptionError
+from eredu.families.head import PredictionHeads
+from eredu.families.loading import load_heads
+from eredu.families.recurrence import recurrences_of
+from eredu.families.target_mends import mend_target
 from eredu.mlx.adapter import LanguageModel, cast_model, is_quantized, load_directory
 from eredu.mlx.gguf import load_gguf
+from eredu.mlx.recurrent import Recurrence
 from eredu.text.tokenizer import Tokenizer
 
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
@@ -38,6 +46,7 @@ class LoadedCheckpoint:
         config: Its configuration under Hugging Face's keys.
         tokenizer: Its tokenizer, or None where only ids are wanted.
         quantized: Whether any layer holds quantised weights.
+        heads: Its prediction heads, its own or put beside it; None where there are none.
     """
 
     path: Path
@@ -45,6 +54,7 @@ class LoadedCheckpoint:
     config: dict[str, Any]
     tokenizer: Tokenizer | None
     quantized: bool
+    heads: PredictionHeads | None = None
 
     @property
     def architecture(self) -> str:
@@ -63,6 +73,11 @@ class LoadedCheckpoint:
         found = self.config.get("max_position_embeddings", text.get("max_position_embeddings"))
         return UNLIMITED_CONTEXT if found is None else int(found)
 
+    @cached_property
+    def recurrences(self) -> Mapping[int, Recurrence]:
+        """The recurrence of every layer that has one, by its place among the caches; its modules are tapped."""
+        return recurrences_of(self.model)
+
     def _value(self, key: str) -> Any:
         found = self.config.get(key, self.config.get("text_config", {}).get(key))
         if found is None:
@@ -70,26 +85,53 @@ class LoadedCheckpoint:
         return found
 
 
-def load_checkpoint(path: Path, *, tokenizer: Tokenizer | None, dtype: str = "checkpoint") -> LoadedCheckpoint:
-    """Load a decoder.
+def load_checkpoint(
+    path: Path,
+    *,
+    tokenizer: Tokenizer | None,
+    dtype: str = "checkpoint",
+    head: Path | None = None,
+    with_heads: bool = True,
+) -> LoadedCheckpoint:
+    """Load a decoder, with the prediction heads it has.
 
     Args:
         path: A Hugging Face directory, or a GGUF file of the llama family.
         tokenizer: Its tokenizer, given explicitly; None where only ids are wanted.
-        dtype: One of `DTYPE_NAMES`.
+        dtype: One of `DTYPE_NAMES`; heads are cast alike.
+        head: A directory of heads for it, taken instead of its own.
+        with_heads: False leaves all heads aside.
 
-    Raises `CheckpointError` for files that are no such checkpoint, `OptionError` for an unknown dtype.
+    Raises `CheckpointError` for files that are no such checkpoint, and for heads that are incomplete, dead or not this
+    decoder's; `OptionError` for an unknown dtype.
     """
     if dtype not in DTYPE_NAMES:
         raise OptionError(f"dtype was {dtype!r}; expected one of {', '.join(DTYPE_NAMES)}")
+    place = head
     if path.is_dir():
-        read_config(path)
-        read_directory_headers(path)
-        model, config = load_directory(path)
+        config_file = read_config(path)
+        names = [tensor.name for tensor in read_directory_headers(path)]
+        if head is None and with_heads and head_report(config_file, names).capability.is_ready:
+            place = path
+        model, config = load_directory(path, apart=head_names(config_file, names).__contains__)
     elif path.suffix == ".gguf" and path.is_file():
         model, config = load_gguf(path)
     else:
         raise CheckpointError(f"{path} is neither a directory with config.json nor a .gguf file")
-    if dtype != "checkpoint":
-        model = cast_model(model, DTYPES[dtype.removeprefix(QUANTIZED)], dequantize=not dtype.startswith(QUANTIZED))
-    return LoadedCheckpoint(path, model, config, tokenizer, is_quantized(model))
+    cast = _caster(dtype)
+    model = cast(model)
+    mend_target(model)
+    heads = None
+    if place is not None and with_heads:
+        heads = load_heads(place, model)
+        for module in heads.modules:
+            cast(module)
+    return LoadedCheckpoint(path, model, config, tokenizer, is_quantized(model), heads)
+
+
+def _caster(dtype: str) -> Callable[[Any], Any]:
+    """What brings a module to a dtype of `DTYPE_NAMES`."""
+    if dtype == "checkpoint":
+        return lambda module: module
+    kind, dequantize = DTYPES[dtype.removeprefix(QUANTIZED)], not dtype.startswith(QUANTIZED)
+    return lambda module: cast_model(module, kind, dequantize=dequantize)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import mlx.core as mx
@@ -11,6 +12,11 @@ import numpy as np
 
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.cache import SequenceCache
+from eredu.mlx.recurrent import Recurrence
+from eredu.options import MAX_PROPOSALS
+
+DRAFTER_FEEDS = 2 * (MAX_PROPOSALS + 1)
+"""Feeds that an assistant may have to take back: one a proposal, of a block and of the branch behind it."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,7 @@ class TargetModel:
         context: Tokens it can take as inputs.
         bucket: Padding of attention lengths for its caches; None off CUDA.
         padding_ids: Rows that stand for no token: they are never sampled.
+        recurrences: See `SequenceCache`.
     """
 
     model: LanguageModel
@@ -30,6 +37,7 @@ class TargetModel:
     context: int
     bucket: int | None = None
     padding_ids: tuple[int, ...] = ()
+    recurrences: Mapping[int, Recurrence] = field(default_factory=dict)
 
     @cached_property
     def _is_token(self) -> mx.array:
@@ -42,7 +50,7 @@ class TargetModel:
 
     def new_cache(self) -> SequenceCache:
         """Empty caches for one sequence."""
-        return SequenceCache(self.model, self.bucket)
+        return SequenceCache(self.model, self.bucket, self.recurrences, journal_feeds=DRAFTER_FEEDS)
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,7 @@ class AssistantModel:
         proposable: Ids below this one may be proposed; the rest is padding, or missing in one of the models.
         bucket: As in `TargetModel`.
         padding_ids: Ids below `proposable` that stand for no token, and are not proposed either.
+        recurrences: See `SequenceCache`.
     """
 
     model: LanguageModel
@@ -64,6 +73,7 @@ class AssistantModel:
     proposable: int
     bucket: int | None = None
     padding_ids: tuple[int, ...] = ()
+    recurrences: Mapping[int, Recurrence] = field(default_factory=dict)
 
     @cached_property
     def _is_token(self) -> mx.array:
@@ -71,7 +81,7 @@ class AssistantModel:
 
     def new_cache(self) -> SequenceCache:
         """Empty caches for one sequence."""
-        return SequenceCache(self.model, self.bucket)
+        return SequenceCache(self.model, self.bucket, self.recurrences)
 
     # rule: capability.same-vocabulary
     def fit(self, logits: mx.array) -> mx.array:

@@ -19,8 +19,8 @@ from eredu.mlx.taps import Recording
 State = tuple[mx.array | None, ...]
 """Entries of one layer's recurrent cache; None before the first token."""
 
-JOURNAL_FEEDS = 2
-"""Feeds kept: a verification, and the plain one that may already run behind it."""
+TARGET_FEEDS = 2
+"""Feeds of a target kept: a verification, and the plain one that may already run behind it."""
 
 
 class Recurrence(Protocol):
@@ -58,10 +58,12 @@ class Journal:
 
     Args:
         recurrences: The recurrence of each recurrent layer, by its place among the caches.
+        feeds: How many of the latest feeds can be taken back.
     """
 
-    def __init__(self, recurrences: Mapping[int, Recurrence]) -> None:
+    def __init__(self, recurrences: Mapping[int, Recurrence], feeds: int = TARGET_FEEDS) -> None:
         self._recurrences = recurrences
+        self._kept = feeds
         self._feeds: list[JournalledFeed] = []
 
     def states(self, layers: list[Any]) -> dict[int, State]:
@@ -69,8 +71,9 @@ class Journal:
         return {index: tuple(layers[index].cache) for index in self._recurrences}
 
     def add(self, feed: JournalledFeed) -> None:
-        """Journal a feed; only the latest `JOURNAL_FEEDS` are kept."""
-        self._feeds = [*self._feeds, feed][-JOURNAL_FEEDS:]
+        """Journal a feed. Without recurrent layers there is nothing to keep it for."""
+        if self._recurrences:
+            self._feeds = [*self._feeds, feed][-self._kept :]
 
     def forget(self) -> None:
         """Forget every feed: what is in the caches now stays."""
