@@ -20,6 +20,7 @@ from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
 from mlx_lm.models.ssm import ssm_update
 from mlx_lm.utils import _get_classes, dequantize_model, infer_quant_config, load_model
 
+from eredu.checkpoints.rotary import with_flat_rotary
 from eredu.errors import CheckpointError
 
 SIGNATURES: dict[str, tuple[str, ...]] = {
@@ -141,9 +142,18 @@ def load_directory(
     return cast(LanguageModel, model), config
 
 
+_SAME_DECODER = {"qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"}
+"""Model types of text models that mlx-lm has under the name of the model they are part of."""
+
+
 def _classes(apart: Callable[[str], bool], config: dict[str, Any]) -> tuple[type[nn.Module], Any]:
-    """mlx-lm's classes for a config; the model's drops the tensors that are `apart` before mlx-lm looks at them."""
-    original, arguments = _get_classes(config)
+    """mlx-lm's classes for a config; the model's drops the tensors that are `apart` before mlx-lm looks at them.
+
+    The config, which the arguments are read from next, gets its rotary settings in the form that mlx-lm reads.
+    """
+    config.update(with_flat_rotary(config))
+    kind = config.get("model_type", "")
+    original, arguments = _get_classes({**config, "model_type": _SAME_DECODER.get(kind, kind)})
 
     def sanitize(self: Any, weights: dict[str, mx.array]) -> dict[str, mx.array]:
         own = {name: array for name, array in weights.items() if not apart(name)}

@@ -2,10 +2,11 @@
 
 Weights are drawn by name with numpy alone, so the same bytes come out everywhere. They are lively: greedy outputs
 wander, and routers use all of their experts. Members are also written as converters leave them (`converting`), and
-with one thing wrong (`damage`).
+with one thing wrong (`damage`), and there are members changed in one respect that implementations are known to read
+differently (`edges`).
 """
 
-from eredu_conformance.zoo.catalogue import MEMBERS, zoo_member
+from eredu_conformance.zoo.catalogue import MEMBERS, zoo_edges, zoo_member
 from eredu_conformance.zoo.converting import CONVERSIONS, Conversion, HeadPlace, write_converted, write_head
 from eredu_conformance.zoo.damage import Damage, write_damaged
 from eredu_conformance.zoo.deepseek import deepseek_v3, deepseek_v32
@@ -29,5 +30,6 @@ __all__ = [
     "write_converted",
     "write_damaged",
     "write_head",
+    "zoo_edges",
     "zoo_member",
 ]

@@ -14,7 +14,9 @@ from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, ZooMember
 HIDDEN, LAYERS, HEADS = 64, 3, 4
 Q_RANK, KV_RANK, NOPE, ROPE, VALUE = 32, 32, 16, 16, 16
 MLP, EXPERTS, CHOSEN, GROUPS, EXPERT_MLP = 96, 8, 2, 2, 32
-INDEX_HEADS, INDEX_WIDTH, INDEX_TOP = 2, 32, 24
+INDEX_HEADS, INDEX_WIDTH, INDEX_TOP = 16, 32, 24
+# An index score is a sum of rectified terms, one a head: with few heads many scores are exactly 0, and which of
+# equal ones is chosen is nowhere defined. The releases have 64 heads.
 
 
 def _config(model_type: str, architecture: str, heads: int) -> dict[str, Any]:
