@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from eredu.checkpoints.config import read_config
-from eredu.checkpoints.heads import head_names
+from eredu.engine.checkpoint import load_checkpoint
 from eredu.families.decode_rows import BLOCK_ROWS, compute_blocks_as_decoding
 from eredu.families.recurrence import recurrences_of
-from eredu.families.target_mends import mend_target
-from eredu.mlx.adapter import LanguageModel, load_directory
+from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.cache import SequenceCache
 from eredu_conformance.zoo import deepseek, deepseek_v3, deepseek_v32, nemotron_h
 
@@ -38,10 +36,7 @@ def model(family: str, tmp_path_factory: pytest.TempPathFactory) -> LanguageMode
         patch.setattr(deepseek, "INDEX_HEADS", 16)
         member = {"deepseek-v3": deepseek_v3, "deepseek-v3.2": deepseek_v32, "nemotron-h": nemotron_h}[family]()
     directory = member.write(tmp_path_factory.mktemp("zoo"))
-    config = read_config(directory)
-    loaded, _ = load_directory(directory, apart=lambda name: bool(head_names(config, [name])))
-    mend_target(loaded)
-    return loaded
+    return load_checkpoint(directory, tokenizer=None, with_heads=False).model
 
 
 def tokens(count: int, seed: int = 0) -> list[int]:
