@@ -32,10 +32,17 @@ CAUGHT = {
     "coin-is-draft-noise": "path.equals-reference/table/rejection/k1",
     "replacement-shares-the-target-role": "path.equals-reference/table/rejection/k3",
     "q-of-raw-logits": "law.exact/law-order-2/filters/rejection/k2/t3",
-    "residual-is-the-target": "law.exact/law-order-2/t1/rejection/k2/t3",
+    "residual-is-the-target": "law.joint/law-sure/t1/rejection/k2/n192",
+    "residual-not-normalised": "law.joint/law-sure/t1/block/k2/n192",
     "lenient-acceptance": "law.exact/law-order-2/t1/rejection/k2/t3",
     "block-residual-unweighted": "law.exact/law-order-2/t1/block/k2/t3",
-    "greedy-draft-called-sampled": "law.joint/law-order-2/t1/rejection/k2/n96",
+    "greedy-draft-called-sampled": "law.joint/law-even/t1/rejection/k2/n192",
+    "q-missing-from-the-ratio": "law.joint/law-even/t1/rejection/k2/n192",
+    "block-stops-at-first-failure": "law.joint/law-even/t1/block/k2/n192",
+    "one-coin-a-block": "law.joint/law-sure/t1/rejection/k2/n192",
+    "accepts-behind-a-rejection": "law.joint/law-sure/t1/rejection/k2/n192",
+    "first-proposal-unverified": "law.joint/law-sure/t1/rejection/k2/n192",
+    "bonus-from-the-draft": "law.joint/law-sure/t1/block/k2/n192",
 }
 """The check that must see a fault of the catalogue, by the fault's name."""
 

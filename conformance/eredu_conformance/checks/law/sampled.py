@@ -27,7 +27,7 @@ CHECKS_MAX = 100
 """Bound on the checks of one run, so that a whole run errs with a chance of at most 1e-6."""
 BATCH = 64
 """Requests of one run."""
-SAMPLES = {Tier.QUICK: 96, Tier.STANDARD: 480, Tier.NIGHTLY: 6400}
+SAMPLES = {Tier.QUICK: 192, Tier.STANDARD: 480, Tier.NIGHTLY: 6400}
 """Requests by the tier of the check."""
 
 _FILTERS: Mapping[str, Any] = {"temperature": 0.6, "top_p": 0.9, "logit_bias": ((1, 0.7),)}
@@ -86,8 +86,9 @@ def designs() -> Iterator[Design]:
         tier = Tier.NIGHTLY if acceptance is Acceptance.COUPLED else Tier.STANDARD
         common: Mapping[str, Any] = {"acceptance": acceptance, "proposals": 2, "tier": tier}
         first = Tier.STANDARD if acceptance is Acceptance.COUPLED else Tier.QUICK
-        yield Design(**{**common, "tier": first}, pair="law-order-2")
-        for pair in ("law-zeros", "law-counts", "law-window", "law-position"):
+        for pair in ("law-even", "law-sure"):
+            yield Design(**{**common, "tier": first}, pair=pair)
+        for pair in ("law-order-2", "law-zeros", "law-counts", "law-window", "law-position"):
             yield Design(pair=pair, **common)
         yield Design(pair="law-near", ahead=True, length=8, **common)
         yield Design(pair="law-order-2", label="filters", options=_FILTERS, **common)
