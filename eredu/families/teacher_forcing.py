@@ -1,0 +1,71 @@
+"""Heads along a given text: their outputs at every depth and every row at once, as drafting from that row would give.
+
+Row t of depth d (from 0) stands for a block drafted behind token t + 1 whose first d proposals were the text's own
+tokens; it predicts token t + 2 + d. A stage reads its true rows in one causal pass. An iterated step reads, beside the
+true rows up to its start, the guesses of its own block alone, so rows of one depth do not see each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+
+from eredu.families.head import PredictionHeads
+from eredu.mlx.cache import RollbackCache
+
+
+class ForkedCache:
+    """A cache as the iterated steps of many blocks see it: row t of each step goes on behind true row t.
+
+    Args:
+        true: The last stage's cache, filled along the text.
+    """
+
+    def __init__(self, true: RollbackCache) -> None:
+        self._keys = [true.keys[..., : true.offset, :]]
+        self._values = [true.values[..., : true.offset, :]]
+
+    @property
+    def offset(self) -> int:
+        """Position of row 0 of the next step."""
+        return len(self._keys)
+
+    def make_mask(self, rows: int, *, return_array: bool = True, window_size: int | None = None) -> mx.array:  # noqa: ARG002
+        """Row t sees true rows up to t, and row t of each earlier step and of its own; shape (rows, columns), bool."""
+        start = mx.arange(rows)[:, None]
+        true = mx.arange(self._keys[0].shape[2])[None] <= start
+        own = [mx.arange(keys.shape[2])[None] == start for keys in self._keys[1:]]
+        return mx.concatenate([true, *own, mx.arange(rows)[None] == start], axis=-1)
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """Take in one step's rows; return all that the mask speaks of."""
+        self._keys.append(keys)
+        self._values.append(values)
+        return mx.concatenate(self._keys, axis=2), mx.concatenate(self._values, axis=2)
+
+
+def outputs_along(heads: PredictionHeads, hidden: mx.array, tokens: mx.array, depth: int) -> list[mx.array]:
+    """Outputs of the heads along a text.
+
+    Args:
+        heads: The heads; `depth` may pass their cap if they iterate.
+        hidden: The target's hidden states that they read, shape (tokens, hidden size).
+        tokens: The text, shape (tokens,), uint32.
+        depth: Proposals a block, at least 1.
+
+    Returns:
+        For each depth an array of shape (tokens - 1 - depth, hidden size), whose row t predicts token t + 2 + depth.
+    """
+    stages, caches = heads.traits.stages, heads.new_caches()
+    made: list[mx.array] = []
+    forked: Any = None
+    for index in range(depth):
+        rows = tokens.shape[0] - 1 - index
+        stage = heads.traits.stage_of(index)
+        if index == stages:
+            forked = ForkedCache(caches[-1])
+        source = made[-1] if made else hidden
+        following = tokens[index + 1 : index + 1 + rows]
+        made.append(heads.step(stage, source[:rows], following, caches[stage] if forked is None else forked))
+    return made
