@@ -12,7 +12,7 @@ from typing import Any
 import mlx.core as mx
 
 from eredu.families.head import PredictionHeads
-from eredu.mlx.cache import RollbackCache
+from eredu.mlx.cache import RollbackCache, RollbackList
 
 
 class ForkedCache:
@@ -25,6 +25,7 @@ class ForkedCache:
     def __init__(self, true: RollbackCache) -> None:
         self._keys = [true.keys[..., : true.offset, :]]
         self._values = [true.values[..., : true.offset, :]]
+        self.keys, self.values = self._keys[0], self._values[0]
 
     @property
     def offset(self) -> int:
@@ -42,7 +43,22 @@ class ForkedCache:
         """Take in one step's rows; return all that the mask speaks of."""
         self._keys.append(keys)
         self._values.append(values)
-        return mx.concatenate(self._keys, axis=2), mx.concatenate(self._values, axis=2)
+        self.keys, self.values = mx.concatenate(self._keys, axis=2), mx.concatenate(self._values, axis=2)
+        return self.keys, self.values
+
+
+class ForkedList:
+    """Several caches of one stage as the iterated steps of many blocks see them.
+
+    Args:
+        true: The last stage's caches, filled along the text.
+    """
+
+    def __init__(self, true: RollbackList) -> None:
+        self.caches = tuple(ForkedCache(cache) for cache in true.caches)
+
+    def __getitem__(self, index: int) -> ForkedCache:
+        return self.caches[index]
 
 
 def outputs_along(heads: PredictionHeads, hidden: mx.array, tokens: mx.array, depth: int) -> list[mx.array]:
@@ -64,7 +80,7 @@ def outputs_along(heads: PredictionHeads, hidden: mx.array, tokens: mx.array, de
         rows = tokens.shape[0] - 1 - index
         stage = heads.traits.stage_of(index)
         if index == stages:
-            forked = ForkedCache(caches[-1])
+            forked = (ForkedList if isinstance(caches[-1], RollbackList) else ForkedCache)(caches[-1])
         source = made[-1] if made else hidden
         following = tokens[index + 1 : index + 1 + rows]
         made.append(heads.step(stage, source[:rows], following, caches[stage] if forked is None else forked))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.families.fused_head import Wiring
+from eredu.families.teacher_forcing import outputs_along
 from eredu.mlx.adapter import LanguageModel, load_directory
 from eredu.mlx.taps import Recording, recording
 from eredu_conformance.published import DeepSeek, NemotronH
@@ -133,6 +134,21 @@ def test_rows_that_were_guesses_leave_no_trace(case: tuple[Loaded, Any], kept: i
             heads.step(stage, hidden[:kept], behind[:kept], fresh)
         expected = heads.step(stage, hidden[kept:], behind[kept:], fresh)
         np.testing.assert_array_equal(np.array(after), np.array(expected))
+
+
+def test_a_text_at_every_depth_is_drafting_from_every_row(case: tuple[Loaded, Any]) -> None:
+    heads = case[0].heads
+    hidden, tokens = heads.hidden(case[0].record()), mx.array(TOKENS, dtype=mx.uint32)
+    depth = heads.traits.stages + 2
+    along = outputs_along(heads, hidden, tokens, depth)
+    for row in (0, 1, 24, 30):
+        caches, rows = heads.new_caches(), hidden[: row + 1]
+        for index in range(depth):
+            stage = heads.traits.stage_of(index)
+            iterated = index >= heads.traits.stages
+            behind = tokens[row + 1 + index][None] if iterated else tokens[1 + index :][: row + 1]
+            rows = heads.step(stage, rows[-1:] if iterated else rows, behind, caches[stage])
+            np.testing.assert_allclose(np.array(rows[-1]), np.array(along[index][row]), atol=2e-4, rtol=2e-4)
 
 
 @pytest.mark.parametrize("lowest", [-3.0, -0.9])
