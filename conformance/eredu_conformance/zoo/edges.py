@@ -103,5 +103,7 @@ def edges() -> tuple[ZooMember, ...]:
         tied(),
         text_only(),
         listed_layers(),
+        replace(deepseek_v3(heads=2), name="deepseek-v3+two-heads"),
+        replace(nemotron_h(heads=2), name="nemotron-h+two-heads"),
         *(_nested_rope(member) for member in (llama(), qwen3(), qwen3_next(), deepseek_v3(), deepseek_v32())),
     )

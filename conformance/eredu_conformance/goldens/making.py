@@ -1,0 +1,140 @@
+"""Makes the goldens with Hugging Face Transformers on torch's CPU, in float32. Neither is a dependency of the suite.
+
+Nothing of eredu and nothing of MLX is imported. Two things are not Transformers' own: the fusion in front of the heads
+that it has no code for, and the bounds of Nemotron-H's time steps, which Transformers takes from another key than the
+released modelling code (transformers pull request 48989); they are set to the config's `time_step_limit`.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from transformers import AutoModelForCausalLM
+from transformers.modeling_layers import MtpModel
+from transformers.utils import logging
+
+from eredu_conformance.goldens.golden import PROMPT, ROWS, Golden, fingerprint, head_golden_name
+from eredu_conformance.goldens.one_layer import fusion, head_decoder
+from eredu_conformance.zoo import ZooMember
+
+logging.set_verbosity_error()
+logging.disable_progress_bar()
+
+Model = Any
+"""A Transformers model: torch and Transformers are not there where the suite is type-checked."""
+
+
+def make_golden(member: ZooMember) -> Golden:
+    """Compute a member's golden. Raises `RuntimeError` where Transformers disagrees with itself."""
+    with _loaded(member) as model, torch.no_grad():
+        before, logits = _run(model, input_ids=torch.tensor([PROMPT]))
+        heads: dict[str, NDArray[np.float32]] = {}
+        for after_norms in (True, False):
+            heads |= _head_logits(member, model, before, after_norms=after_norms)
+        if member.model_type == "deepseek_v3" and member.heads:
+            _compare_with_own_heads(member, model, heads)
+    return Golden(
+        name=member.name,
+        logits=_stored(logits),
+        heads=heads,
+        versions={"torch": str(torch.__version__), "transformers": str(transformers.__version__)},
+        fingerprint=fingerprint(member),
+    )
+
+
+@contextmanager
+def _loaded(member: ZooMember) -> Iterator[Model]:
+    """The member as Transformers loads it from its directory; no tensor of the target may be missing or unused."""
+    with tempfile.TemporaryDirectory() as place:
+        directory = member.write(Path(place))
+        model, report = AutoModelForCausalLM.from_pretrained(
+            directory, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
+        )
+        heads = tuple({".".join(name.split(".")[:3]) for name in member.head})
+        unused = [key for key in report["unexpected_keys"] if not key.startswith(heads)]
+        if report["missing_keys"] or unused:
+            raise RuntimeError(f"{member.name}: Transformers misses {report['missing_keys']} and leaves {unused}")
+        limit = member.config.get("time_step_limit")
+        for module in model.modules():
+            if limit is not None and hasattr(module, "time_step_limit"):
+                module.time_step_limit = tuple(limit)
+        yield model.eval()
+
+
+def _run(model: Model, **inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Hidden rows before the final norm, shape (rows, hidden size), and logits, shape (rows, vocabulary)."""
+    seen: list[torch.Tensor] = []
+    norm = _final_norm(model)
+    hook = norm.register_forward_hook(lambda _module, given, _result: seen.append(given[0]))
+    logits = model(use_cache=False, **inputs).logits
+    hook.remove()
+    return seen[-1][0], logits[0]
+
+
+def _final_norm(model: Model) -> Model:
+    decoder = model.get_decoder()
+    return decoder.norm_f if hasattr(decoder, "norm_f") else decoder.norm
+
+
+def _head_logits(
+    member: ZooMember, model: Model, hidden: torch.Tensor, *, after_norms: bool
+) -> dict[str, NDArray[np.float32]]:
+    """Logits of every stage over the prompt, each reading the outputs of the one before."""
+    rows = _final_norm(model)(hidden) if after_norms else hidden
+    found: dict[str, NDArray[np.float32]] = {}
+    for stage in range(member.heads):
+        tokens = torch.tensor(PROMPT[1 + stage :])
+        rows = rows[: tokens.shape[0]]
+        with _loaded(head_decoder(member, stage)) as decoder:
+            x = _fused(member, stage, model.get_input_embeddings()(tokens), rows)
+            rows, logits = _run(decoder, inputs_embeds=x[None])
+            if after_norms:
+                rows = _final_norm(decoder)(rows)
+        found[head_golden_name(stage, after_norms=after_norms)] = _stored(logits)
+    return found
+
+
+def _fused(member: ZooMember, stage: int, embedded: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+    """Projection · [norm(embedding); norm(hidden)], shape (rows, hidden size)."""
+    text = member.config.get("text_config", member.config)
+    eps = text.get("rms_norm_eps", text.get("layer_norm_epsilon"))
+    offset = 1.0 if member.model_type.startswith("qwen") else 0.0
+    weights = [torch.from_numpy(member.head[name]) for name in fusion(member, stage)]
+    halves = [
+        x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * (weight + offset)
+        for x, weight in zip((embedded, hidden), weights[:2], strict=True)
+    ]
+    return torch.cat(halves, dim=-1) @ weights[2].T
+
+
+def _compare_with_own_heads(member: ZooMember, model: Model, heads: dict[str, NDArray[np.float32]]) -> None:
+    """Transformers' own MTP model of DeepSeek V3 reads behind both norms; it must give what was put together here."""
+    with tempfile.TemporaryDirectory() as place:
+        model.config.name_or_path = str(member.write(Path(place)))
+        # Transformers knows the heads by the releases' layer number.
+        model._keys_to_ignore_on_load_unexpected = [  # noqa: SLF001
+            re.escape(f"model.layers.{member.config['num_hidden_layers'] + stage}.") for stage in range(member.heads)
+        ]
+        own = MtpModel.from_pretrained(model)
+        rows = model.get_decoder()(input_ids=torch.tensor([PROMPT]), use_cache=False).last_hidden_state
+        for stage in range(member.heads):
+            tokens = torch.tensor([PROMPT[1 + stage :]])
+            positions = torch.arange(tokens.shape[1])[None]
+            rows = own.forward_layer(stage, rows[:, : tokens.shape[1]], positions, None, input_ids=tokens)
+            due = heads[head_golden_name(stage, after_norms=True)]
+            found = _stored(model.lm_head(rows)[0])
+            if not np.allclose(found, due, rtol=1e-4, atol=1e-4):
+                raise RuntimeError(f"{member.name}: Transformers' own head differs by {np.abs(found - due).max()}")
+
+
+def _stored(logits: torch.Tensor) -> NDArray[np.float32]:
+    return np.asarray(logits[list(ROWS)].numpy(), dtype=np.float32)

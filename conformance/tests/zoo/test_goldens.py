@@ -1,0 +1,103 @@
+"""eredu's loading and forward against golden logits that Transformers made from the same directories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from eredu import load
+from eredu.engine.checkpoint import LoadedCheckpoint
+from eredu.engine.models import TargetModel
+from eredu.families.fused_head import Wiring
+from eredu_conformance.goldens import GOLDENS, PROMPT, ROWS, golden_named, head_golden_name
+from eredu_conformance.zoo import MEMBERS, Parts, zoo_edges, zoo_member
+
+RELATIVE = 1e-4
+FEEDS = {"whole": [len(PROMPT)], "chunks": [5, 1, 16, 3, 23], "steps": [1] * len(PROMPT)}
+WITH_HEADS = tuple(name for name in GOLDENS if zoo_member(name).heads)
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedCheckpoint]:
+    """Members as eredu loads them from their published directories, sharded for every other one."""
+
+    @cache
+    def one(name: str) -> LoadedCheckpoint:
+        parts = Parts.SHARDED if len(name) % 2 else Parts.ONE
+        return load(zoo_member(name).write(tmp_path_factory.mktemp("zoo") / "it", parts=parts)).backend.target
+
+    return one
+
+
+def _close(found: mx.array, due: np.ndarray[Any, Any]) -> None:
+    """Every row's error is small against the row, and the row's order at the top is the golden's."""
+    rows = np.array(found.astype(mx.float32))[[row for row in ROWS if row < found.shape[0]]]
+    assert rows.shape == due.shape
+    errors = np.linalg.norm(rows - due, axis=1) / np.linalg.norm(due, axis=1)
+    assert errors.max() < RELATIVE, f"relative errors by row: {dict(zip(ROWS, errors.round(6), strict=False))}"
+    np.testing.assert_array_equal(rows.argmax(1), due.argmax(1))
+
+
+def _target(checkpoint: LoadedCheckpoint) -> TargetModel:
+    return TargetModel(
+        checkpoint.model, checkpoint.vocabulary_size, checkpoint.context, recurrences=checkpoint.recurrences
+    )
+
+
+def test_every_member_and_every_edge_has_a_golden() -> None:
+    assert set(GOLDENS) == {*MEMBERS, *zoo_edges()}
+
+
+@pytest.mark.parametrize("feed", FEEDS)
+@pytest.mark.parametrize("name", GOLDENS)
+def test_logits_are_those_of_transformers(name: str, feed: str, loaded: Callable[[str], LoadedCheckpoint]) -> None:
+    target = _target(loaded(name))
+    cache, rows, start = target.new_cache(), [], 0
+    for count in FEEDS[feed]:
+        rows.append(cache.feed(target.model, mx.array(PROMPT[start : start + count], dtype=mx.uint32)))
+        start += count
+    _close(mx.concatenate(rows), golden_named(name).logits)
+
+
+@pytest.mark.parametrize("after_norms", [True, False], ids=["after-norms", "before-norms"])
+@pytest.mark.parametrize("feed", FEEDS)
+@pytest.mark.parametrize("name", WITH_HEADS)
+def test_head_logits_are_those_of_transformers(
+    name: str, feed: str, after_norms: bool, loaded: Callable[[str], LoadedCheckpoint]
+) -> None:
+    checkpoint, golden = loaded(name), golden_named(name)
+    wiring = Wiring(hidden_after_norm=after_norms, chain_after_norm=after_norms)
+    assert checkpoint.heads is not None
+    heads: Any = replace(checkpoint.heads, wiring=wiring)  # type: ignore[type-var]
+    _, record = _target(checkpoint).new_cache().feed_recorded(checkpoint.model, mx.array(PROMPT, dtype=mx.uint32))
+    hidden = heads.hidden(record)
+    caches = heads.new_caches()
+    assert len(caches) == zoo_member(name).heads
+    for stage, held in enumerate(caches):
+        tokens = mx.array(PROMPT[1 + stage :], dtype=mx.uint32)
+        rows, start = [], 0
+        for count in FEEDS[feed]:
+            part = slice(start, min(start + count, tokens.shape[0]))
+            if part.start < part.stop:
+                rows.append(heads.step(stage, hidden[part], tokens[part], held))
+            start += count
+        hidden = mx.concatenate(rows)
+        _close(heads.logits(stage, hidden), golden.heads[head_golden_name(stage, after_norms=after_norms)])
+
+
+def test_a_golden_knows_the_member_that_it_is_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    member = zoo_member("llama")
+    name = "model.layers.1.mlp.up_proj.weight"
+    other = replace(member, body={**member.body, name: member.body[name] * np.float32(1.0001)})
+    monkeypatch.setattr("eredu_conformance.goldens.golden.zoo_member", lambda _: other)
+    with pytest.raises(ValueError, match="make it again"):
+        golden_named("llama")
+    monkeypatch.undo()
+    assert {"torch", "transformers"} == set(golden_named("llama").versions)
