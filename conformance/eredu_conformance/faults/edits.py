@@ -6,6 +6,7 @@ break honestly. An edit never touches the installed package: it is made in a cop
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,8 +15,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from eredu_conformance.checks.check import Kind
+
 TESTS_FAILED = 1
 """What pytest exits with where a test failed; anything above means that it could not run."""
+CHECKS_FAILED = 1
+"""The same of `eredu conformance`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +35,7 @@ class EngineFault:
         before: What stands there, once.
         after: What the fault makes of it.
         killer: The test that must fail, as pytest names it from the root of the repository.
+        kind: The kind of check that sees it in the quick tier, if it is one of those that show what a kind can see.
     """
 
     name: str
@@ -39,6 +45,7 @@ class EngineFault:
     before: str
     after: str
     killer: str
+    kind: Kind | None = None
 
     def edited(self, text: str) -> str:
         """The file's text with the fault. Raises `ValueError` if what it edits does not stand there exactly once."""
@@ -72,21 +79,55 @@ def run_killer(fault: EngineFault, root: Path, *, timeout_s: float = 300) -> Eng
     Raises:
         RuntimeError: pytest could not run the test, which says nothing about the fault.
     """
+    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "", fault.killer]
     with tempfile.TemporaryDirectory(prefix="eredu-fault-") as folder:
-        _copy_with_fault(fault, root, Path(folder))
-        command = [sys.executable, "-P", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "", fault.killer]
-        path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         try:
-            ran = subprocess.run(  # noqa: S603 (the command is this module's own)
-                command, cwd=root, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
-            )
+            ran = _run(fault, root, Path(folder), command, timeout_s)
         except subprocess.TimeoutExpired:
             return EngineKill(killed=True, output=f"no end within {timeout_s:g} s")
     said = (ran.stdout + ran.stderr)[-4000:]
     if ran.returncode > TESTS_FAILED:
         raise RuntimeError(f"pytest could not run {fault.killer} for {fault.name}:\n{said}")
     return EngineKill(killed=ran.returncode == TESTS_FAILED, output=said)
+
+
+def seen_by_kind(fault: EngineFault, root: Path, *, timeout_s: float = 1200) -> list[str]:
+    """Hold a copy of eredu that has the fault to the quick checks of its kind; return those that do not pass.
+
+    Args:
+        fault: A fault with a kind.
+        root: A checkout of the repository.
+        timeout_s: Seconds that the checks may take. Raises `subprocess.TimeoutExpired` beyond.
+
+    Raises:
+        RuntimeError: the command could not run, which says nothing about the fault.
+    """
+    with tempfile.TemporaryDirectory(prefix="eredu-fault-") as folder:
+        report = Path(folder) / "report.json"
+        options = ["conformance", "--kind", str(fault.kind), "--tier", "quick", "--json", str(report)]
+        entry = "from eredu.commands.main import run; run()"
+        ran = _run(fault, root, Path(folder), ["-c", entry, *options], timeout_s)
+        if ran.returncode > CHECKS_FAILED:
+            raise RuntimeError(f"the checks could not run for {fault.name}:\n{(ran.stdout + ran.stderr)[-4000:]}")
+        results = json.loads(report.read_text(encoding="utf-8"))["checks"]
+    return [result["id"] for result in results if result["outcome"] not in {"passed", "skipped"}]
+
+
+def _run(
+    fault: EngineFault, root: Path, folder: Path, command: list[str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    _copy_with_fault(fault, root, folder)
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(  # noqa: S603 (the command is this module's own)
+        [sys.executable, "-P", *command],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
 
 
 def _copy_with_fault(fault: EngineFault, root: Path, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eredu_conformance.checks.check import Kind
 from eredu_conformance.faults.edits import EngineFault
 
 _SCHEDULING = "conformance/tests/scheduling"
@@ -70,8 +71,8 @@ _SCHEDULE = (
         rule="cancellation.nothing-submitted-at-once",
         story="Cancellation is only noted, and a request that nobody turns any more lives on.",
         file="scheduling/scheduler.py",
-        before="        self._record(index).cancelling = True\n        self._settle()\n",
-        after="        self._record(index).cancelling = True\n",
+        before="self._cancelling = True\n        self._settle()\n",
+        after="self._cancelling = True\n",
         killer=f"{_SCHEDULING}/test_schedule_cancel.py::test_cancelled_between_turns",
     ),
     EngineFault(
@@ -91,14 +92,15 @@ _SCHEDULE = (
         before="        promoted = self._executor.commit(record.sequence, resolution.plan, current.branch)\n"
         "        check_promotion(resolution.plan, promoted)\n"
         "        self._trace.commit(record, resolution.plan.kept)\n"
-        "        return self._install(record, resolution, promoted, waited_s)\n",
-        after="        finish = self._install(record, resolution, None, waited_s)\n"
+        "        return self._install(record, resolution, promoted)\n",
+        after="        finish = self._install(record, resolution, None)\n"
         "        promoted = self._executor.commit(record.sequence, resolution.plan, current.branch)\n"
         "        self._trace.commit(record, resolution.plan.kept)\n"
         "        if record.round is not None:\n"
         "            record.round.block = promoted\n"
         "        return finish\n",
         killer=_TRACE,
+        kind=Kind.TRACE,
     ),
     EngineFault(
         name="cancelled-round-keeps-a-row",
@@ -122,6 +124,26 @@ _SCHEDULE = (
 )
 
 _LOOKAHEAD = (
+    EngineFault(
+        name="clip-forgets-the-target-s-token",
+        rule="draft.clip",
+        story="A block fills the budget, and the token that the target adds finds no room.",
+        file="scheduling/clipping.py",
+        before="ClipReason.BUDGET: remaining - 1",
+        after="ClipReason.BUDGET: remaining",
+        killer=f"{_SCHEDULING}/test_schedule_clipping.py::test_the_tightest_limit_binds_and_ties_name_the_first",
+        kind=Kind.STATEFUL,
+    ),
+    EngineFault(
+        name="switch-forgives-one-loss",
+        rule="adaptive.disable-when-unpaid",
+        story="One discarded token more than was reused still counts as paid.",
+        file="scheduling/lookahead.py",
+        before="after.discarded <= after.reused",
+        after="after.discarded <= after.reused + 1",
+        killer=f"{_SCHEDULING}/test_schedule_lookahead.py::test_a_window_pays_while_planned_discards_do_not_outnumber_reuses",
+        kind=Kind.STATEFUL,
+    ),
     EngineFault(
         name="branch-plans-past-the-budget",
         rule="lookahead.planned-length",
@@ -190,6 +212,26 @@ _DECISIONS = (
         killer=f"{_MLX}/test_mlx_acceptance.py::test_a_p_of_zero_is_not_accepted_by_coin_zero",
     ),
     EngineFault(
+        name="q-left-out-of-the-ratio",
+        rule="verify.rejection-below-ratio",
+        story="The coin is compared with p alone.",
+        file="mlx/acceptance.py",
+        before="coins(coin_keys) * q_drawn < p_drawn",
+        after="coins(coin_keys) < p_drawn",
+        killer=f"{_MLX}/test_mlx_acceptance.py::test_the_exact_law_of_one_round",
+        kind=Kind.LAW,
+    ),
+    EngineFault(
+        name="block-weights-unbounded",
+        rule="verify.block-longest-length",
+        story="Weights are products of plain ratios, and one proposal that p favours pays for the next.",
+        file="mlx/acceptance.py",
+        before="mx.minimum(1.0, weights[-1] * ratios[index])",
+        after="weights[-1] * ratios[index]",
+        killer=f"{_MLX}/test_mlx_acceptance.py::test_the_exact_law_of_one_round",
+        kind=Kind.LAW,
+    ),
+    EngineFault(
         name="replaced-from-the-target",
         rule="verify.residual-positive-part",
         story="The replacement is drawn from p, which gives the proposals' mass twice.",
@@ -206,6 +248,7 @@ _DECISIONS = (
         before="randomness.key(Role.RESIDUAL, position + index)",
         after="randomness.key(Role.DRAFT, position + index)",
         killer=f"{_ENGINE}/test_engine_sampling.py::test_sampled_tokens_are_those_of_a_float64_replay",
+        kind=Kind.PATH,
     ),
     EngineFault(
         name="block-coins-numbered-by-position",
@@ -224,6 +267,7 @@ _DECISIONS = (
         before="mask_rows(block.constraints) if block.constraints",
         after="mask_rows(block.constraints[:1]) if block.constraints",
         killer=f"{_ENGINE}/test_engine_constraint.py::test_grammars_give_the_plain_tokens_and_end_with_them",
+        kind=Kind.PATH,
     ),
     EngineFault(
         name="penalties-miss-the-proposals-in-front",
@@ -247,6 +291,16 @@ _DEVICE = (
         killer=f"{_ENGINE}/test_engine_path.py::test_200_tokens_are_the_plain_ones_with_rejections_at_every_index",
     ),
     EngineFault(
+        name="rollback-keeps-one-too-many",
+        rule="rollback.exact-length",
+        story="The first rejected row stays, under the row of the token that replaced it.",
+        file="engine/target_executor.py",
+        before="sequence.target.rollback(cached + plan.kept + ",
+        after="sequence.target.rollback(cached + plan.kept + 1 + ",
+        killer=f"{_ENGINE}/test_engine_path.py::test_200_tokens_are_the_plain_ones_with_rejections_at_every_index",
+        kind=Kind.STATE,
+    ),
+    EngineFault(
         name="prefill-feeds-the-last-token",
         rule="commit.leading-token-uncached",
         story="The whole prompt is fed, and its last token fed again by the first verification.",
@@ -264,6 +318,7 @@ _DEVICE = (
         "            cache.rollback(min(cache.length, len(sequence.tokens) - 1))\n",
         after="            cache.rollback(min(cache.length, len(sequence.tokens) + 1))\n",
         killer=f"{_ENGINE}/test_engine_sampling.py::test_sampled_tokens_are_those_of_a_float64_replay",
+        kind=Kind.STATE,
     ),
     EngineFault(
         name="plain-decoding-in-place-of-a-refusal",
@@ -293,6 +348,7 @@ _DEVICE = (
         before='"cache_length": record.committed - 1 + kept}',
         after='"cache_length": record.committed + kept}',
         killer=_TRACE,
+        kind=Kind.TRACE,
     ),
 )
 

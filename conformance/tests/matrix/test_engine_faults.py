@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from eredu_conformance.checks.check import Kind
 from eredu_conformance.faults import FAULTS
-from eredu_conformance.faults.edits import EngineFault, run_killer
+from eredu_conformance.faults.edits import EngineFault, run_killer, seen_by_kind
 from eredu_conformance.faults.engine import ENGINE_FAULTS
 from eredu_conformance.matrix import installed_places
 from eredu_spec.rules import rules
@@ -51,6 +53,17 @@ def test_the_killer_of_a_fault_that_the_reference_cannot_have(fault: EngineFault
 def test_the_killer_of_a_fault(fault: EngineFault) -> None:
     killed = run_killer(fault, ROOT)
     assert killed.killed, killed.output
+
+
+def test_two_faults_show_what_a_kind_of_check_sees() -> None:
+    assert Counter(fault.kind for fault in ENGINE_FAULTS if fault.kind) == dict.fromkeys(Kind, 2)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("fault", [fault for fault in ENGINE_FAULTS if fault.kind], ids=named)
+def test_the_quick_checks_of_a_kind_see_its_faults(fault: EngineFault) -> None:
+    assert seen_by_kind(fault, ROOT)
 
 
 def test_a_right_engine_is_not_killed() -> None:

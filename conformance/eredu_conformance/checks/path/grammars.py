@@ -24,6 +24,12 @@ def chain(length: int, ids: tuple[int, ...]) -> Grammar:
     return (*(tuple((token, state + 1) for token in ids) for state in range(length)), ())
 
 
+def alternating(length: int, ids: tuple[int, ...]) -> Grammar:
+    """`length` of the ids, then complete; each place forbids another one, so that no two rows have the same mask."""
+    places = (tuple(token for token in ids if token != ids[place % len(ids)]) or ids for place in range(length))
+    return (*(tuple((token, place + 1) for token in legal) for place, legal in enumerate(places)), ())
+
+
 def triggered(vocabulary: int, trigger: int, then: tuple[int, ...]) -> Grammar:
     """Anything until `trigger`; behind it the ids of `then` in any order until one of them repeats the first."""
     free = tuple((token, 1 if token == trigger else 0) for token in range(vocabulary))
@@ -33,9 +39,9 @@ def triggered(vocabulary: int, trigger: int, then: tuple[int, ...]) -> Grammar:
 
 
 def grammars(vocabulary: int, ids: tuple[int, ...]) -> tuple[Grammar, ...]:
-    """Chains that complete at every place of two blocks, and grammars that start inside of a block."""
+    """Chains that complete at every place of two blocks, one whose rows differ, and grammars that start inside one."""
     chains = tuple(chain(length, ids) for length in range(1, LONGEST))
-    return (*chains, *(triggered(vocabulary, token, ids) for token in ids))
+    return (*chains, alternating(LONGEST, ids), *(triggered(vocabulary, token, ids) for token in ids))
 
 
 def checks() -> Iterator[Check]:
