@@ -21,8 +21,9 @@ QWEN = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_tex
 HEAD_DIRECTORY = "_mtp"
 """Ending of the `model_type` of a directory that holds heads alone, behind the family's name."""
 
-STAGED = ("deepseek_v3", "deepseek_v32", "kimi_k2", "nemotron_h")
-RUNNABLE: frozenset[str] = frozenset({*QWEN, *STAGED, *(f"{family}{HEAD_DIRECTORY}" for family in (*QWEN, "llama"))})
+DEEPSEEK = ("deepseek_v3", "deepseek_v32", "kimi_k2")
+EMBEDDED = (*QWEN, *DEEPSEEK, "nemotron_h")
+RUNNABLE: frozenset[str] = frozenset({*EMBEDDED, *(f"{family}{HEAD_DIRECTORY}" for family in (*EMBEDDED, "llama"))})
 """`model_type`s whose heads eredu runs: of checkpoints, and of directories that hold heads alone."""
 
 _WRAPPERS = re.compile(r"^(?:model\.|language_model\.|backbone\.)+")
@@ -160,7 +161,7 @@ CLAIM_RULES: Mapping[str, ClaimRule] = {
     **dict.fromkeys(QWEN, _qwen),
     **dict.fromkeys((f"{family}{HEAD_DIRECTORY}" for family in QWEN), _qwen),
     f"llama{HEAD_DIRECTORY}": _llama,
-    **dict.fromkeys(("deepseek_v3", "kimi_k2", "deepseek_v32"), _deepseek_v3),
+    **dict.fromkeys(DEEPSEEK, _deepseek_v3),
     "deepseek_v4": _deepseek_v4,
     "inkling": _inkling,
     "nemotron_h": _nemotron_h,

@@ -23,6 +23,8 @@ from eredu.mlx.cache import RollbackCache, RollbackList
 
 FUSION = ("enorm.", "hnorm.", "eh_proj.")
 NORM = "shared_head.norm."
+APART = "mtp."
+"""In front of the names of heads that lie in a directory of their own."""
 
 
 class DeepSeekStage(StageModule):
@@ -65,7 +67,8 @@ def load_deepseek_heads(tensors: HeadTensors, parts: TargetParts) -> StagedHeads
     """
     depth = tensors.config.layers
     count = tensors.config.count("num_nextn_predict_layers", 0)
-    stages = [_load_stage(tensors, parts, depth + number) for number in range(count)]
+    layers = tensors.renamed(lambda name: name.removeprefix(APART))
+    stages = [_load_stage(layers, parts, depth + number) for number in range(count)]
     return StagedHeads.of(stages, parts, stated_wiring(tensors.config))
 
 
@@ -94,9 +97,22 @@ def _parameter(name: str) -> str:
     return f"norm.{name.removeprefix(NORM)}" if name.startswith(NORM) else f"layer.{name}"
 
 
-def _own(arrays: dict[str, mx.array], shared: object, module: nn.Module, tensors: HeadTensors) -> Any:
+class KeptCopy(nn.Module):
+    """An embedding or projection that a stage has for itself; packed or not, and cast as the stage is."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.inner = inner
+
+    def __call__(self, x: mx.array) -> mx.array:
+        """What the module makes of its input."""
+        return cast(mx.array, self.inner(x))
+
+
+def _own(arrays: dict[str, mx.array], shared: object, module: nn.Module, tensors: HeadTensors) -> KeptCopy | None:
     """The module filled with a stage's own tensors; None where it has none, or only a copy of the target's."""
     if not arrays or is_copy(arrays, shared):
         return None
-    fill_module(module, arrays, tensors.directory)
-    return module
+    kept = KeptCopy(module)
+    fill_module(kept, {f"inner.{name}": array for name, array in arrays.items()}, tensors.directory)
+    return kept

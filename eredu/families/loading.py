@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from eredu.checkpoints.heads import QWEN
+from eredu.checkpoints.heads import DEEPSEEK, QWEN
 from eredu.errors import CapabilityError
 from eredu.families.deepseek_head import load_deepseek_heads
 from eredu.families.head import PredictionHeads
@@ -28,8 +28,9 @@ HeadLoader = Callable[[HeadTensors, TargetParts], PredictionHeads]
 LOADERS: Mapping[str, HeadLoader] = {
     **dict.fromkeys(QWEN, load_qwen_heads),
     **dict.fromkeys((f"{family}_mtp" for family in QWEN), load_qwen_heads),
-    **dict.fromkeys(("deepseek_v3", "deepseek_v32", "kimi_k2"), load_deepseek_heads),
-    "nemotron_h": load_nemotron_heads,
+    **dict.fromkeys(DEEPSEEK, load_deepseek_heads),
+    **dict.fromkeys((f"{family}_mtp" for family in DEEPSEEK), load_deepseek_heads),
+    **dict.fromkeys(("nemotron_h", "nemotron_h_mtp"), load_nemotron_heads),
     "llama_mtp": load_llama_head,
 }
 """Loaders by `model_type`: of the checkpoint whose heads they are, or of a directory of heads (`qwen3_5_mtp`)."""

@@ -13,10 +13,11 @@ from typing import Any, Protocol, cast
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_map_with_path
+from mlx.utils import tree_map_with_path, tree_unflatten
 from mlx_lm.models import llama
 from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
 from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
+from mlx_lm.models.mla import MultiLinear, QuantizedMultiLinear
 from mlx_lm.models.ssm import ssm_update
 from mlx_lm.utils import _get_classes, dequantize_model, infer_quant_config, load_model
 
@@ -79,6 +80,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "mlx_lm.models.deepseek_v32.DeepseekV32DecoderLayer.__call__": ("self", "x", "mask", "cache"),
     "mlx_lm.models.deepseek_v32.Indexer.__call__": ("self", "x", "qr", "mask", "cache"),
     "mlx_lm.models.deepseek_v32.Model.sanitize": ("self", "weights"),
+    "mlx_lm.models.mla.MultiLinear.__init__": ("self", "input_dims", "output_dims", "num_heads"),
     "mlx_lm.models.nemotron_h.NemotronHBlock.__init__": ("self", "args", "block_type"),
     "mlx_lm.models.nemotron_h.NemotronHBlock.__call__": ("self", "x", "mask", "cache"),
     "mlx_lm.models.nemotron_h.NemotronHMamba2Mixer._ssm": (
@@ -198,7 +200,7 @@ def cast_model(model: LanguageModel, dtype: mx.Dtype, *, dequantize: bool) -> La
     """
     module = cast(nn.Module, model)
     if dequantize:
-        module = cast(nn.Module, dequantize_model(module))
+        module = _unpack_latent_projections(cast(nn.Module, dequantize_model(module)))
     floating = (mx.float32, mx.float16, mx.bfloat16)
     may_cast = getattr(module, "cast_predicate", lambda _: True)
 
@@ -208,6 +210,24 @@ def cast_model(model: LanguageModel, dtype: mx.Dtype, *, dequantize: bool) -> La
     module.update(tree_map_with_path(cast_one, module.parameters()))
     evaluate_model(module)
     return cast(LanguageModel, module)
+
+
+def _unpack_latent_projections(module: nn.Module) -> nn.Module:
+    """Dequantise the projections of latent attention, which mlx-lm's own function leaves packed."""
+    unpacked: list[tuple[str, nn.Module]] = []
+    for name, part in module.named_modules():
+        if isinstance(part, QuantizedMultiLinear):
+            packed: Any = part
+            weight = mx.dequantize(
+                packed.weight, packed.scales, packed.biases, packed.group_size, packed.bits, packed.mode
+            )
+            heads, outputs, inputs = weight.shape
+            plain = MultiLinear(inputs, outputs, heads)
+            plain.weight = weight
+            unpacked.append((name, plain))
+    if unpacked:
+        module.update_modules(tree_unflatten(unpacked))
+    return module
 
 
 def is_quantized(model: LanguageModel) -> bool:
