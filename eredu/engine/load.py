@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.tokenizers import load_tokenizer
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
+from eredu.engine.probe import settle_heads
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
 from eredu.text.tokenizer import Tokenizer
 
 
 def load(
-    name: str | Path, *, tokenizer: Tokenizer | None = None, dtype: str = "checkpoint", placement: str = "auto"
+    name: str | Path,
+    *,
+    tokenizer: Tokenizer | None = None,
+    dtype: str = "checkpoint",
+    placement: str = "auto",
+    head: str | Path | None = None,
+    with_heads: bool = True,
 ) -> LoadedModel[MlxBackend]:
-    """Load a target.
+    """Load a target, with the prediction heads it has.
+
+    Heads whose checkpoint states no wiring are probed on a short text at the first load: see `eredu.engine.probe`.
 
     Args:
         name: A Hugging Face directory, a GGUF file, or a name such as `smollm2`.
@@ -24,13 +34,23 @@ def load(
         dtype: `checkpoint` keeps what the files hold; `float32`, `float16`, `bfloat16` cast and dequantise;
             `quantized-float16` and its like keep quantised layers and cast the rest.
         placement: How target and drafter share the machine: `auto`, `one-stream`, `two-streams`, `two-devices`.
+        head: A directory of prediction heads for the target (see `eredu.families`), taken instead of its own.
+        with_heads: False leaves all heads aside.
 
     Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to do.
     """
     chosen = Placement.choose(placement)
     path = resolve_checkpoint(str(name))
-    checkpoint = load_checkpoint(path, tokenizer=tokenizer or load_tokenizer(path), dtype=dtype)
-    return LoadedModel(MlxBackend(checkpoint, chosen))
+    checkpoint = load_checkpoint(
+        path,
+        tokenizer=tokenizer or load_tokenizer(path),
+        dtype=dtype,
+        head=None if head is None else resolve_checkpoint(str(head)),
+        with_heads=with_heads,
+    )
+    backend = MlxBackend(checkpoint, chosen)
+    heads = settle_heads(checkpoint, backend.target_model)
+    return LoadedModel(backend if heads is checkpoint.heads else MlxBackend(replace(checkpoint, heads=heads), chosen))
 
 
 def load_assistant(name: str | Path, *, tokenizer: Tokenizer, dtype: str = "checkpoint") -> Assistant:
@@ -45,4 +65,4 @@ def load_assistant(name: str | Path, *, tokenizer: Tokenizer, dtype: str = "chec
     Raises `CheckpointError` or `OptionError` with what to do.
     """
     path = resolve_checkpoint(str(name))
-    return Assistant(load_checkpoint(path, tokenizer=tokenizer, dtype=dtype))
+    return Assistant(load_checkpoint(path, tokenizer=tokenizer, dtype=dtype, with_heads=False))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import mlx.core as mx
 
@@ -17,6 +17,7 @@ from eredu.engine.models import AssistantModel, TargetModel
 from eredu.engine.target_executor import TargetExecutor
 from eredu.errors import CapabilityError, TokenizerError
 from eredu.mlx.cache import SequenceCache
+from eredu.mlx.compiled_step import CompiledSteps
 from eredu.mlx.placement import Placement
 from eredu.terminal import OutputText
 from eredu.text.fingerprint import require_same_tokenizer
@@ -30,6 +31,12 @@ class Assistant:
     """An independent draft model with a tokenizer of its own. The drafter type of `MlxBackend`."""
 
     checkpoint: LoadedCheckpoint
+
+    @cached_property
+    def steps(self) -> CompiledSteps | None:
+        """Its steps, compiled where the host would be the bottleneck: on CUDA, without recurrent layers."""
+        worth = attention_bucket() is not None and not self.checkpoint.recurrences
+        return CompiledSteps(self.checkpoint.model) if worth else None
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class MlxBackend:
 
     def lend_plain(self, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
         """Lend an executor that proposes nothing."""
-        return visitor.visit(TargetExecutor(self._target_model(), self.placement))
+        return visitor.visit(TargetExecutor(self.target_model, self.placement))
 
     def lend_speculative(self, drafter: Assistant | None, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
         """Lend an executor that proposes with an assistant, or (None) with the target's heads.
@@ -82,14 +89,16 @@ class MlxBackend:
             if self.target.heads is None:
                 raise CapabilityError("this target has no heads that eredu can use; give an assistant")
             _require_rollback("target", self.target)
-            return visitor.visit(EmbeddedExecutor(self._target_model(), self.target.heads, self.placement))
+            return visitor.visit(EmbeddedExecutor(self.target_model, self.target.heads, self.placement))
         for role, checkpoint in (("target", self.target), ("assistant", drafter.checkpoint)):
             # rule: capability.no-silent-fallback, rollback.exact-state
             _require_rollback(role, checkpoint)
-        executor = AssistantExecutor(self._target_model(), self._assistant_model(drafter), self.placement)
+        executor = AssistantExecutor(self.target_model, self._assistant_model(drafter), self.placement)
         return visitor.visit(executor)
 
-    def _target_model(self) -> TargetModel:
+    @property
+    def target_model(self) -> TargetModel:
+        """The target, ready to be fed."""
         rows, tokenizer = self.target.vocabulary_size, self.target.tokenizer
         padding = () if tokenizer is None else tokenizer.vocabulary.padding_ids(rows)
         return TargetModel(
@@ -120,14 +129,14 @@ class MlxBackend:
             attention_bucket(),
             padding,
             checkpoint.recurrences,
+            drafter.steps,
         )
 
 
 def attention_bucket() -> int | None:
-    """Padding of attention lengths on this machine: only cuDNN plans anew for each length, unless MLX leaves it out."""
+    """Padding of attention lengths on this machine: only CUDA plans anew for each length."""
     on_gpu = mx.default_device().type == mx.DeviceType.gpu
-    plans = on_gpu and not mx.metal.is_available() and os.environ.get("MLX_CUDA_USE_CUDNN_SDPA") != "0"
-    return CUDA_BUCKET if plans else None
+    return CUDA_BUCKET if on_gpu and not mx.metal.is_available() else None
 
 
 def _stubborn_kinds(checkpoint: LoadedCheckpoint) -> frozenset[str]:
