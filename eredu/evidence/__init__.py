@@ -1,12 +1,13 @@
 """Statistical evidence that emitted tokens have the target's law, valid whenever one stops. Portable: numpy alone."""
 
-from eredu.evidence.emission import Columns, Emission, Stratum, check_columns, columns_of
+from eredu.evidence.emission import Block, Columns, Emission, Stratum, check_columns, columns_of, strata_of
 from eredu.evidence.portfolio import Portfolio, Stake, portfolio
 from eredu.evidence.process import Crossing, Evidence, Step, Terms, design_of
 from eredu.evidence.resolution import Design, needed_divergence
 from eredu.evidence.tally import StratumTally, Tally, add_up
 
 __all__ = [
+    "Block",
     "Columns",
     "Crossing",
     "Design",
@@ -25,4 +26,5 @@ __all__ = [
     "design_of",
     "needed_divergence",
     "portfolio",
+    "strata_of",
 ]

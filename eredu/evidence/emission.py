@@ -6,7 +6,7 @@ bonus is not, and has no place here: accepted tokens have the law min(p, q) norm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -31,19 +31,58 @@ class Stratum:
         offset: Its place in its block, from 0.
         proposals: k of its block. A token with `offset == proposals` has no proposal: a bonus, or plain decoding.
         promoted: Whether a promoted lookahead branch supplied the block's first proposals.
+        redrafted: Whether an earlier block had a proposal for this very position, and dropped it.
         label: Anything else that is decided before the draw, such as a batch size or the state of a cache.
     """
 
     offset: int
     proposals: int
     promoted: bool = False
+    redrafted: bool = False
     label: str = ""
 
     @property
     def name(self) -> str:
         """Names the stratum in reports."""
         place = "no proposal" if self.offset >= self.proposals else f"offset {self.offset}"
-        return ", ".join((place, *(["promoted"] if self.promoted else []), *([self.label] if self.label else [])))
+        marks = ("promoted" if self.promoted else "", "redrafted" if self.redrafted else "", self.label)
+        return ", ".join((place, *(mark for mark in marks if mark)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One round, as far as the strata of its tokens go.
+
+    Attributes:
+        proposals: Its k.
+        emitted: How many tokens of it became output.
+        promoted: Whether a promoted lookahead branch supplied its first proposals.
+    """
+
+    proposals: int
+    emitted: int
+    promoted: bool = False
+
+
+def strata_of(blocks: Iterable[Block], *, label: str = "") -> list[Stratum]:
+    """Strata of all tokens of a request, from its rounds in their order."""
+    strata: list[Stratum] = []
+    drafted = 0
+    for block in blocks:
+        start = len(strata)
+        for offset in range(block.emitted):
+            redrafted = start + offset < drafted
+            strata.append(
+                Stratum(
+                    offset=offset,
+                    proposals=block.proposals,
+                    promoted=block.promoted,
+                    redrafted=redrafted,
+                    label=label,
+                )
+            )
+        drafted = max(drafted, start + block.proposals)
+    return strata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +126,7 @@ class Columns:
         unmasked: Shape (n, V).
         offsets: Shape (n,).
         proposals: Shape (n,).
+        redrafted: Shape (n,).
         strata: Number of the stratum of each token in `names`, shape (n,).
         names: Names of strata.
         requests: Shape (n,).
@@ -101,6 +141,7 @@ class Columns:
     unmasked: Floats
     offsets: Integers
     proposals: Integers
+    redrafted: Booleans
     strata: Integers
     names: tuple[str, ...]
     requests: Integers
@@ -131,6 +172,7 @@ class Columns:
             unmasked=self.unmasked[cut],
             offsets=self.offsets[cut],
             proposals=self.proposals[cut],
+            redrafted=self.redrafted[cut],
             strata=self.strata[cut],
             names=self.names,
             requests=self.requests[cut],
@@ -158,6 +200,7 @@ def columns_of(emissions: Sequence[Emission]) -> Columns:
         unmasked=_rows([item.unmasked for item in emissions], target),
         offsets=_integers([item.stratum.offset for item in emissions]),
         proposals=_integers([item.stratum.proposals for item in emissions]),
+        redrafted=np.array([item.stratum.redrafted for item in emissions], dtype=np.bool_),
         strata=_integers([number[item.stratum.name] for item in emissions]),
         names=names,
         requests=_integers([item.request for item in emissions]),

@@ -34,6 +34,19 @@ def recent_context(columns: Columns) -> Integers:
     return number
 
 
+def redrafted_context(columns: Columns) -> Integers:
+    """The token before, the kind of place, and whether a proposal for the position was dropped before."""
+    number: Integers = ((columns.recent[:, 1] + 1) * 3 + columns.slots) * 2 + columns.redrafted
+    return number
+
+
+def place_context(columns: Columns) -> Integers:
+    """All that places a token: the kind of its place, its position in a short output, and the two tokens before."""
+    place = (np.minimum(columns.positions, 31) * 8 + np.minimum(columns.offsets, 7)) * 2 + columns.redrafted
+    number: Integers = place * (columns.vocabulary + 1) ** 2 + pair_context(columns)
+    return number
+
+
 def pair_context(columns: Columns) -> Integers:
     """The two tokens before."""
     number: Integers = (columns.recent[:, 0] + 1) * (columns.vocabulary + 1) + columns.recent[:, 1] + 1

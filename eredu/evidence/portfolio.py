@@ -13,7 +13,16 @@ import numpy as np
 from eredu.evidence import bets
 from eredu.evidence.bets import LEAKS, SIDES, Family, Fixed, Joined, Support
 from eredu.evidence.emission import Floats
-from eredu.evidence.learning import Histogram, Universal, Wave, pair_context, recent_context, slot_context
+from eredu.evidence.learning import (
+    Histogram,
+    Universal,
+    Wave,
+    pair_context,
+    place_context,
+    recent_context,
+    redrafted_context,
+    slot_context,
+)
 from eredu.evidence.pit import Order
 from eredu.evidence.serial import PARTNERS, Serial
 
@@ -107,8 +116,14 @@ def _mask() -> Fixed:
 
 
 def _universal() -> Joined:
-    contexts = (("place", slot_context), ("last token", recent_context), ("last two tokens", pair_context))
-    return Joined([Universal(name, context) for name, context in contexts])
+    contexts = {
+        "place": slot_context,
+        "last token": recent_context,
+        "last token and redraft": redrafted_context,
+        "last two tokens": pair_context,
+        "last two tokens, position and offset": place_context,
+    }
+    return Joined([Universal(name, context) for name, context in contexts.items()])
 
 
 def _transform() -> Joined:

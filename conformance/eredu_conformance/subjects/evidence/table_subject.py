@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
 
-from eredu.evidence import Columns, Emission, Stratum, columns_of
+from eredu.evidence import Block, Columns, Emission, columns_of, strata_of
 from eredu_reference import PIECES, Drafter, Model, Pieces, Request, Schedule, decode_speculative
 from eredu_reference.models import TableModel
 from eredu_reference.rows import Row, processed_row
 from eredu_reference.sources import Address, FixedUniform, Uniform
-from eredu_reference.statistics import BranchOutcome
+from eredu_reference.statistics import BranchOutcome, RoundReport
 
 OFF = Schedule(lookahead=False)
 
@@ -86,6 +86,7 @@ class TableSubject:
         schedule: What may be drafted ahead.
         pieces: The engine's parts.
         engine_target: The table that the engine really has; None is `target`.
+        varied: Whether each request gets a prompt of its own instead of the request's.
     """
 
     target: TableModel
@@ -94,6 +95,7 @@ class TableSubject:
     schedule: Schedule = OFF
     pieces: Pieces = PIECES
     engine_target: TableModel | None = None
+    varied: bool = True
 
     def emissions(self, seed: int) -> Iterator[Emission]:
         """Emitted tokens of request after request, without end."""
@@ -101,8 +103,9 @@ class TableSubject:
         rows = _Rows(self.target, self.request), _Rows(self.drafter, self.request)
         index = 0
         while True:
-            prompt = (index % self.target.vocabulary, index // self.target.vocabulary % self.target.vocabulary)
-            request = replace(self.request, prompt=prompt)
+            vocabulary = self.target.vocabulary
+            prompt = (index % vocabulary, index // vocabulary % vocabulary)
+            request = replace(self.request, prompt=prompt) if self.varied else self.request
             # The name of the seed keeps streams of different seeds apart.
             source = OneNumberSource(random.Random(f"{seed}/{index}"))  # noqa: S311
             yield from self._request(index, request, models, rows, source)
@@ -121,21 +124,26 @@ class TableSubject:
         source: OneNumberSource,
     ) -> Iterator[Emission]:
         report = decode_speculative(*models, request, schedule=self.schedule, pieces=self.pieces, source=source)
-        history, promoted = request.prompt, False
-        for done in report.rounds:
-            for offset, token in enumerate(done.emitted):
-                yield Emission(
-                    token=token,
-                    target=rows[0].row(history),
-                    draft=rows[1].row(history),
-                    lagged=rows[0].row(history[:-1]),
-                    stratum=Stratum(offset=offset, proposals=len(done.proposals), promoted=promoted),
-                    request=index,
-                    position=done.start + offset,
-                    recent=history[-2:],
-                )
-                history += (token,)
-            promoted = done.branch is BranchOutcome.PROMOTED and done.reused > 0
+        history = request.prompt
+        for position, (token, stratum) in enumerate(zip(report.tokens, strata_of(_blocks(report.rounds)), strict=True)):
+            yield Emission(
+                token=token,
+                target=rows[0].row(history),
+                draft=rows[1].row(history),
+                lagged=rows[0].row(history[:-1]) if len(history) > 1 else None,
+                stratum=stratum,
+                request=index,
+                position=position,
+                recent=history[-2:],
+            )
+            history += (token,)
+
+
+def _blocks(rounds: Sequence[RoundReport]) -> Iterator[Block]:
+    promoted = False
+    for done in rounds:
+        yield Block(proposals=len(done.proposals), emitted=len(done.emitted), promoted=promoted)
+        promoted = done.branch is BranchOutcome.PROMOTED and done.reused > 0
 
 
 @dataclass
