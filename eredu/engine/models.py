@@ -12,6 +12,7 @@ import numpy as np
 
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.cache import SequenceCache
+from eredu.mlx.compiled_step import CompiledSteps
 from eredu.mlx.recurrent import Recurrence
 from eredu.options import MAX_PROPOSALS
 
@@ -50,7 +51,7 @@ class TargetModel:
 
     def new_cache(self) -> SequenceCache:
         """Empty caches for one sequence."""
-        return SequenceCache(self.model, self.bucket, self.recurrences, journal_feeds=DRAFTER_FEEDS)
+        return SequenceCache(self.model, self.bucket, self.recurrences)
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class AssistantModel:
         bucket: As in `TargetModel`.
         padding_ids: Ids below `proposable` that stand for no token, and are not proposed either.
         recurrences: See `SequenceCache`.
+        steps: See `SequenceCache`.
     """
 
     model: LanguageModel
@@ -74,6 +76,7 @@ class AssistantModel:
     bucket: int | None = None
     padding_ids: tuple[int, ...] = ()
     recurrences: Mapping[int, Recurrence] = field(default_factory=dict)
+    steps: CompiledSteps | None = None
 
     @cached_property
     def _is_token(self) -> mx.array:
@@ -81,7 +84,9 @@ class AssistantModel:
 
     def new_cache(self) -> SequenceCache:
         """Empty caches for one sequence."""
-        return SequenceCache(self.model, self.bucket, self.recurrences)
+        return SequenceCache(
+            self.model, self.bucket, self.recurrences, steps=self.steps, journal_feeds=DRAFTER_FEEDS
+        )
 
     # rule: capability.same-vocabulary
     def fit(self, logits: mx.array) -> mx.array:

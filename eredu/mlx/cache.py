@@ -6,16 +6,15 @@ snapshot is never taken: holding one would force the next append to copy the who
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import mlx.core as mx
 
 from eredu.errors import CapabilityError
 from eredu.mlx.adapter import AppendCache, CacheList, LanguageModel, make_caches
-from eredu.mlx.fusion import fused
+from eredu.mlx.compiled_step import SMALL, CompiledSteps
+from eredu.mlx.fusion import visible_columns, visible_scores
 from eredu.mlx.recurrent import TARGET_FEEDS, Journal, JournalledFeed, Recurrence
 from eredu.mlx.taps import Recording, recording
 
@@ -73,13 +72,11 @@ class RollbackCache(AppendCache):  # type: ignore[misc]
         if self.bucket is None or rows == 1 or window_size is not None:
             mask: mx.array | str | None = super().make_mask(rows, return_array=return_array, window_size=window_size)
             return mask
-        padded = self._padded(self.offset + rows)
-        first = mx.array(self.offset)
-        if self.keys is None or return_array:
-            # Latent attention asks for an array and chooses by it; it would read an additive one upside down.
-            return _visible(_columns(padded), _columns(rows), first)
+        padded, first = self._padded(self.offset + rows), mx.array(self.offset)
+        if self.keys is None:
+            return visible_columns(padded, rows, first)
         # One additive mask for all layers: a boolean one is converted again in every layer.
-        return _additive(_columns(padded), _columns(rows), first, *_bounds(self.keys.dtype))
+        return visible_scores(padded, rows, first, self.keys.dtype)
 
     def _padded(self, length: int) -> int:
         bucket = self.bucket or 1
@@ -93,34 +90,6 @@ class RollbackCache(AppendCache):  # type: ignore[misc]
         self.offset = length
 
 
-@lru_cache(maxsize=64)
-def _columns(count: int) -> mx.array:
-    """0, 1, 2, …, made once."""
-    numbers = mx.arange(count)
-    mx.eval(numbers)
-    return numbers
-
-
-@fused
-def _visible(columns: mx.array, rows: mx.array, first: mx.array) -> mx.array:
-    """Which columns each new row sees, shape (rows, columns), bool; `first` is the column of row 0."""
-    return columns[None] <= (rows + first)[:, None]
-
-
-@lru_cache(maxsize=8)
-def _bounds(dtype: mx.Dtype) -> tuple[mx.array, mx.array]:
-    """0 and -inf of a type, made once."""
-    bounds = mx.array(0.0, dtype=dtype), mx.array(-math.inf, dtype=dtype)
-    mx.eval(*bounds)
-    return bounds
-
-
-@fused
-def _additive(columns: mx.array, rows: mx.array, first: mx.array, seen: mx.array, unseen: mx.array) -> mx.array:
-    """The same, as what is added to the scores, in their type."""
-    return mx.where(columns[None] <= (rows + first)[:, None], seen, unseen)
-
-
 class SequenceCache:
     """All layers' caches of one sequence, moved together.
 
@@ -129,6 +98,7 @@ class SequenceCache:
         bucket: See `RollbackCache`.
         recurrences: The recurrence of each recurrent layer, by its place among the caches; their modules are tapped.
         journal_feeds: How many of the latest feeds recurrent layers can take back.
+        steps: Compiled steps of the model, for a small drafter with a bucket; else None.
     """
 
     def __init__(
@@ -138,11 +108,13 @@ class SequenceCache:
         recurrences: Mapping[int, Recurrence] | None = None,
         *,
         journal_feeds: int = TARGET_FEEDS,
+        steps: CompiledSteps | None = None,
     ) -> None:
         self.layers: list[Any] = [_exact(layer, bucket) for layer in make_caches(model)]
         self.bucket = bucket
         self._recurrences = recurrences or {}
         self._journal = Journal(self._recurrences, journal_feeds)
+        self._steps = steps
         self._length = 0
 
     @property
@@ -161,7 +133,24 @@ class SequenceCache:
 
     def feed(self, model: LanguageModel, tokens: mx.array) -> mx.array:
         """Run the model on tokens of shape (rows,); return logits of shape (rows, vocabulary), lazily."""
+        if tokens.shape[0] == 1 and self._steps is not None and self._has_room():
+            return self._step(self._steps, tokens)
         return self.feed_recorded(model, tokens)[0]
+
+    def _has_room(self) -> bool:
+        """Whether every layer's buffers take one more row as they are, and are small enough to be copied."""
+        if self._length == 0 or not all(type(layer) is RollbackCache for layer in self.layers):
+            return False
+        capacity: int = self.layers[0].keys.shape[2]
+        return self._length < capacity and 2 * sum(int(layer.keys.nbytes) for layer in self.layers) <= SMALL
+
+    def _step(self, steps: CompiledSteps, token: mx.array) -> mx.array:
+        buffers = [array for layer in self.layers for array in (layer.keys, layer.values)]
+        logits, grown = steps.step(token, self._length, buffers)
+        self._length += 1
+        for layer, keys, values in zip(self.layers, grown[::2], grown[1::2], strict=True):
+            layer.keys, layer.values, layer.offset = keys, values, self._length
+        return logits
 
     def feed_recorded(self, model: LanguageModel, tokens: mx.array) -> tuple[mx.array, Recording]:
         """As `feed`, with what the tapped modules saw. The rows may be rolled back one by one."""
