@@ -10,6 +10,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from eredu.checkpoints.assumptions import require_assumed
 from eredu.checkpoints.config import read_config
 from eredu.checkpoints.heads import head_names, head_report
 from eredu.checkpoints.safetensors_header import read_directory_headers
@@ -110,6 +111,7 @@ def load_checkpoint(
     place = head
     if path.is_dir():
         config_file = read_config(path)
+        require_assumed(config_file)
         names = [tensor.name for tensor in read_directory_headers(path)]
         if head is None and with_heads and head_report(config_file, names).capability.is_ready:
             place = path

@@ -215,3 +215,22 @@ def test_a_pattern_in_words_is_a_pattern(tmp_path: Path) -> None:
         written = replace(member, config={**config, "mtp_layers_block_type": words}).write(tmp_path / str(number))
         assert_same(load(written), expected)
     assert_same(load(replace(member, config=config).write(tmp_path / "unnamed")), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("deepseek-v3", {"scoring_func": "softmax"}),
+        ("deepseek-v3", {"topk_method": "greedy"}),
+        ("deepseek-v3.2", {"rope_interleave": False}),
+        ("deepseek-v3", {"hidden_act": "gelu"}),
+        ("nemotron-h", {"mlp_hidden_act": "silu"}),
+        ("nemotron-h", {"attention_bias": True}),
+    ],
+    ids=str,
+)
+def test_settings_that_the_decoder_passes_over_are_refused(tmp_path: Path, name: str, setting: dict[str, Any]) -> None:
+    member = MEMBERS[name]
+    directory = replace(member, config={**member.config, **setting}).write(tmp_path)
+    with pytest.raises(CapabilityError, match=next(iter(setting))):
+        load_checkpoint(directory, tokenizer=None)
