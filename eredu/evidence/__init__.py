@@ -1,18 +1,37 @@
-"""Statistical evidence that emitted tokens have the target's law, valid whenever one stops. Portable: numpy alone."""
+"""Statistical evidence that emitted tokens have the target's law, valid whenever one stops.
 
+Portable: numpy and the standard library. It reads rows and tokens and runs no model.
+"""
+
+from eredu.evidence.diagnostics import Diagnostic, diagnose, holm
 from eredu.evidence.emission import Block, Columns, Emission, Stratum, check_columns, columns_of, strata_of
+from eredu.evidence.fingerprint import Fingerprint
+from eredu.evidence.ledger import Book, Header, Ledger, read_ledger
+from eredu.evidence.merging import Merged, merge
+from eredu.evidence.pit import Order
 from eredu.evidence.portfolio import Portfolio, Stake, portfolio
-from eredu.evidence.process import Crossing, Evidence, Step, Terms, design_of
+from eredu.evidence.process import Crossing, Evidence, Step, Terms, design_of, log_e_of
 from eredu.evidence.resolution import Design, needed_divergence
+from eredu.evidence.result import result_of_book, result_of_merged, result_schema
 from eredu.evidence.tally import StratumTally, Tally, add_up
+from eredu.evidence.verdict import BestBet, Conclusion, Verdict, judge
 
 __all__ = [
+    "BestBet",
     "Block",
+    "Book",
     "Columns",
+    "Conclusion",
     "Crossing",
     "Design",
+    "Diagnostic",
     "Emission",
     "Evidence",
+    "Fingerprint",
+    "Header",
+    "Ledger",
+    "Merged",
+    "Order",
     "Portfolio",
     "Stake",
     "Step",
@@ -20,11 +39,21 @@ __all__ = [
     "StratumTally",
     "Tally",
     "Terms",
+    "Verdict",
     "add_up",
     "check_columns",
     "columns_of",
     "design_of",
+    "diagnose",
+    "holm",
+    "judge",
+    "log_e_of",
+    "merge",
     "needed_divergence",
     "portfolio",
+    "read_ledger",
+    "result_of_book",
+    "result_of_merged",
+    "result_schema",
     "strata_of",
 ]

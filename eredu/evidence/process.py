@@ -105,6 +105,15 @@ def design_of(terms: Terms, bets: Portfolio | None = None) -> Design:
     )
 
 
+def log_e_of(tally: Tally, terms: Terms, bets: Portfolio | None = None) -> float:
+    """Logarithm of M for a tally; infinite where a token of probability 0 refuted an exact null."""
+    if tally.impossible > 0 and terms.tolerance == 0:
+        return math.inf
+    if not tally.tokens:
+        return 0.0
+    return float(np.logaddexp.reduce(tally.log_wealth + (bets or portfolio()).log_weights))
+
+
 class Evidence:
     """Running evidence about one subject.
 
@@ -119,7 +128,7 @@ class Evidence:
         self,
         terms: Terms,
         *,
-        seed: int,
+        seeds: Sequence[int],
         tally: Tally | None = None,
         crossing: Crossing | None = None,
         bets: Portfolio | None = None,
@@ -128,7 +137,7 @@ class Evidence:
 
         Args:
             terms: What is tested.
-            seed: Of the generator of V, which must have nothing to do with the subject's randomness.
+            seeds: Of the generator of V, non-negative. It is another generator than the subject's.
             tally: What earlier sessions took. Bets keep their wealth, and those that learn begin to learn anew.
             crossing: Where an earlier session crossed.
             bets: The portfolio; None makes the one of `eredu validate`.
@@ -144,15 +153,13 @@ class Evidence:
                 f"the tally holds {len(self._wealth)} bets and the portfolio {len(self._log_weights)}: the evidence "
                 "of another version cannot be continued; start anew"
             )
-        self._generator = np.random.default_rng([seed, self.tally.tokens])
+        self._generator = np.random.default_rng([*seeds, self.tally.tokens])
         self._last: dict[int, dict[Order, float]] = {}
 
     @property
     def log_e(self) -> float:
         """Logarithm of M now."""
-        if self.tally.impossible > 0 and self.terms.tolerance == 0:
-            return math.inf
-        return float(np.logaddexp.reduce(self._wealth + self._log_weights))
+        return log_e_of(self.tally, self.terms, self.portfolio)
 
     @property
     def resolved(self) -> float:

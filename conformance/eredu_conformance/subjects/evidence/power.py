@@ -59,7 +59,7 @@ def measure(fault: str, design: PowerDesign, *, alpha: float = 1e-6, tolerance: 
     tokens: list[int | None] = []
     errors, stories = 0, []
     for seed in design.seeds:
-        evidence = Evidence(Terms(alpha=alpha, tolerance=tolerance), seed=seed)
+        evidence = Evidence(Terms(alpha=alpha, tolerance=tolerance), seeds=(seed,))
         try:
             tokens.append(tokens_to_reject(design.subject(fault, seed), evidence, seed, design.most_tokens))
         except ReferenceFailure:
