@@ -17,10 +17,14 @@ from typing import Any, cast
 import mlx.core as mx
 
 from eredu.mlx.adapter import LanguageModel
+from eredu.mlx.taps import note_states
 from eredu.options import MAX_PROPOSALS
 
 BLOCK_ROWS = MAX_PROPOSALS + 1
 """Rows of the longest verification: the leading token and the proposals."""
+
+NOTED_ROWS = 17
+"""Rows of the longest block whose states are kept for rollback: more would cost more memory than time."""
 
 
 class RowBatchCache:
@@ -84,7 +88,7 @@ def _sparse_attention(original: type[Any]) -> type[Any]:
 
 @cached
 def _state_space(original: type[Any]) -> type[Any]:
-    """The recurrence in turn; projections and convolution stay in one piece."""
+    """The recurrence in turn, its state noted behind each row; projections and convolution stay in one piece."""
 
     def recur(self: Any, x: mx.array, b: mx.array, c: mx.array, dt: mx.array, cache: Any, mask: Any) -> mx.array:
         rows = x.shape[1]
@@ -92,8 +96,12 @@ def _state_space(original: type[Any]) -> type[Any]:
         step = original._ssm  # noqa: SLF001
         if cache is None or mask is not None or not 1 < rows <= BLOCK_ROWS:
             return cast(mx.array, step(self, x, b, c, dt, cache, mask))
-        parts = (x, b, c, dt)
-        each = [step(self, *(part[:, row : row + 1] for part in parts), cache, None) for row in range(rows)]
+        each, states = [], []
+        for row in range(rows):
+            each.append(step(self, *(part[:, row : row + 1] for part in (x, b, c, dt)), cache, None))
+            states.append(cache[1])
+        if rows <= NOTED_ROWS:
+            note_states(self, states)
         return mx.concatenate(each, axis=1)
 
     return _changed(original, {"_ssm": recur})

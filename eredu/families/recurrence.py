@@ -1,8 +1,8 @@
 """Recurrences of the layers that keep a state instead of keys: gated delta rule (Qwen) and Mamba 2 (Nemotron-H).
 
-Each is run again over recorded inputs, one row at a time, which is how decoding runs it; projections, convolution and
-everything behind the recurrence are not. Entry 0 of a state is the tail of the convolution's input, entry 1 the
-recurrent state.
+Each is run again over recorded inputs, one row at a time, which is how decoding runs it, unless its state was noted
+behind each row; projections, convolution and everything behind the recurrence are not. Entry 0 of a state is the tail
+of the convolution's input, entry 1 the recurrent state.
 """
 
 from __future__ import annotations
@@ -100,6 +100,9 @@ class Mamba2Recurrence:
         """State after the first `rows` rows of a recorded feed that started in `state`."""
         mixer = self.mixer
         tail, mixed = _convolved(record, f"{self.name}.conv1d", rows, mixer.conv_kernel_size)
+        noted = record.states.get(id(mixer))
+        if noted is not None:
+            return tail, noted[rows - 1]
         groups = mixer.n_groups * mixer.ssm_state_size
         x, b, c = mx.split(mixed, [mixer.intermediate_size, mixer.intermediate_size + groups], axis=-1)
         x = x.reshape(1, rows, mixer.num_heads, mixer.head_dim)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import mlx.core as mx
 import mlx.nn as nn
 
+from eredu.errors import CheckpointError
 from eredu.families.head_tensors import HeadTensors
 from eredu.families.target_parts import TargetParts
 
@@ -26,6 +27,8 @@ def convert_blocks(
         parts: The target's.
         prefixes: Published prefix of each block, such as `layers.61.`.
         layers: Prefix of the target's layers, in front of their numbers, as mlx-lm's conversion expects it.
+
+    Raises `CheckpointError` where the conversion misses a tensor.
     """
     renumbered = {
         f"{layers}{number}.{name.removeprefix(prefix)}": array
@@ -33,8 +36,15 @@ def convert_blocks(
         for name, array in tensors.arrays.items()
         if name.startswith(prefix)
     }
+    try:
+        converted = parts.sanitize(renumbered)
+    except (KeyError, ValueError, TypeError, RuntimeError) as error:  # mlx-lm takes for granted that all are there
+        raise CheckpointError(
+            f"the tensors of the prediction head in {tensors.directory} do not fit each other or are not all there "
+            f"({error}, with {prefixes[0]} counted from {layers}0); fetch it again, or decode plainly (--no-mtp)"
+        ) from error
     blocks: list[dict[str, mx.array]] = [{} for _ in prefixes]
-    for name, array in parts.sanitize(renumbered).items():
+    for name, array in converted.items():
         number, _, inner = name.removeprefix(layers).partition(".")
         blocks[int(number)][inner] = array
     return blocks

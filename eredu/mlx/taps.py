@@ -25,10 +25,13 @@ class Recording:
     Attributes:
         inputs: First argument of each tapped module, by the name of its tap.
         outputs: Its result.
+        states: The recurrent state behind each row, of modules that note it (`note_states`), by the identity of the
+            module.
     """
 
     inputs: dict[str, mx.array] = field(default_factory=dict)
     outputs: dict[str, mx.array] = field(default_factory=dict)
+    states: dict[int, list[mx.array]] = field(default_factory=dict)
 
 
 _ACTIVE: ContextVar[Recording | None] = ContextVar("eredu_recording", default=None)
@@ -51,6 +54,13 @@ def recording() -> Iterator[Recording]:
         yield record
     finally:
         _ACTIVE.reset(token)
+
+
+def note_states(module: nn.Module, states: list[mx.array]) -> None:
+    """Note the recurrent state of a module behind each row of this forward pass, if it is recorded."""
+    record = _ACTIVE.get()
+    if record is not None:
+        record.states[id(module)] = states
 
 
 @cache

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.families.decode_rows import BLOCK_ROWS, compute_blocks_as_decoding
+from eredu.families.decode_rows import BLOCK_ROWS, NOTED_ROWS, compute_blocks_as_decoding
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.cache import SequenceCache
@@ -104,6 +104,20 @@ def test_rollback_is_a_deep_copy_and_the_replay_of_one_token_after_another(
         feed(replayed, model, [token])
     assert_same(state(cache), state(replayed))
     assert_same([feed(cache, model, after)], [np.concatenate([feed(replayed, model, [token]) for token in after])])
+
+
+# rule: rollback.exact-state
+@pytest.mark.parametrize("rows", [NOTED_ROWS, NOTED_ROWS + 1])
+def test_states_noted_behind_each_row_are_those_of_the_recurrence_run_again(model: LanguageModel, rows: int) -> None:
+    block = tokens(rows, seed=2)
+    cache, replayed = new_cache(model), new_cache(model)
+    feed(cache, model, tokens(PROMPT))
+    feed(cache, model, block)
+    cache.rollback(PROMPT + 7)
+    feed(replayed, model, tokens(PROMPT))
+    for token in block[:7]:
+        feed(replayed, model, [token])
+    assert_same(state(cache), state(replayed))
 
 
 # rule: rollback.exact-state
