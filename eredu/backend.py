@@ -37,6 +37,8 @@ class ExecutorTraits:
         drafter_context: The same of the drafter; None where it sets no limit of its own.
         exact_promotion: Whether a lookahead branch, drafted from a clone of the frontier, is the very block that
             drafting after the commit would give.
+        needs_hidden: Whether the first proposal is made from a hidden state of the target, so that there is none while
+            the target has no token in its cache.
     """
 
     vocabulary_size: int
@@ -44,6 +46,7 @@ class ExecutorTraits:
     target_context: int
     drafter_context: int | None
     exact_promotion: bool
+    needs_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)

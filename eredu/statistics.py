@@ -24,6 +24,7 @@ class ClipReason(StrEnum):
     BUDGET = "budget"
     TARGET_CONTEXT = "target-context"
     DRAFTER_CONTEXT = "drafter-context"
+    HIDDEN_STATE = "hidden-state"
     GRAMMAR = "grammar"
 
 

@@ -38,8 +38,8 @@ class EmbeddedExecutor(TargetExecutor):
 
     @property
     def traits(self) -> ExecutorTraits:
-        """Limits of target and heads; promotion is not exact."""
-        return replace(super().traits, max_proposals=self._heads.traits.max_proposals)
+        """Limits of target and heads; promotion is not exact, and a first hidden state is needed."""
+        return replace(super().traits, max_proposals=self._heads.traits.max_proposals, needs_hidden=True)
 
     def open(self, request: GenerationRequest) -> MlxSequence:
         """Empty caches of target and heads for one request."""
@@ -64,13 +64,13 @@ class EmbeddedExecutor(TargetExecutor):
     def draft(
         self, sequence: MlxSequence, count: int, promoted: MlxBlock | None, constraint: Constraint | None
     ) -> MlxBlock:
-        """Draft a block; it stays empty behind a prompt of one token, whose hidden state is not known yet."""
+        """Draft a block from the target's hidden states."""
         if promoted is not None:
             raise CapabilityError("heads cannot continue a promoted branch: their frontier moves with the target's")
         state = _state(sequence)
         block = MlxBlock(constraints=[] if constraint is None else [constraint])
         with mx.stream(self._placement.target_stream):
-            while block.count < count and state.can_draft_at(block.count) and not block.at_grammar_end:
+            while block.count < count and not block.at_grammar_end:
                 logits = state.draft_step(self._heads, block.count, sequence.tokens, block.tokens)
                 propose(sequence, block, self._target.fit(logits), round_position=sequence.position, index=block.count)
         return block

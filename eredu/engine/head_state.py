@@ -103,10 +103,6 @@ class HeadState:
         self.outputs = outputs
         return heads.logits(number, outputs[-1:])
 
-    def can_draft_at(self, index: int) -> bool:
-        """Whether proposal `index` has a hidden row to start from: the first needs one of the target's."""
-        return index > 0 or self.stages[0].waiting > 0
-
     def commit(self, kept: int) -> None:
         """Drop every guess, and let the hidden rows of the `kept` verified inputs wait for the stages."""
         for stage in self.stages:

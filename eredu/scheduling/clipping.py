@@ -26,7 +26,8 @@ def clip_depth(requested: int, traits: ExecutorTraits, committed: int, remaining
         committed: Tokens of prompt and output so far.
         remaining: Output tokens left of `max_tokens`.
 
-    A round of k proposals feeds k + 1 rows to the target and emits up to k + 1 tokens; the drafter is fed all but the
+    A drafter that needs a hidden state has none behind a single committed token, which is still to be fed. A round of
+    k proposals feeds k + 1 rows to the target and emits up to k + 1 tokens; the drafter is fed all but the
     last proposal. Ties name the first limit in the order of `ClipReason`.
     """
     limits = {
@@ -37,5 +38,7 @@ def clip_depth(requested: int, traits: ExecutorTraits, committed: int, remaining
     }
     if traits.drafter_context is not None:
         limits[ClipReason.DRAFTER_CONTEXT] = traits.drafter_context - committed + 1
+    if traits.needs_hidden and committed == 1:
+        limits[ClipReason.HIDDEN_STATE] = 0
     reason = min(limits, key=lambda name: limits[name])
     return Depth(max(0, limits[reason]), reason)

@@ -90,6 +90,7 @@ class Tracer:
             "drafter_context": traits.drafter_context,
             "max_tokens": wanted.max_tokens,
             "exact_promotion": traits.exact_promotion,
+            "needs_hidden": traits.needs_hidden,
             "prefill_chunk": options.prefill_chunk,
             "max_in_flight": options.max_in_flight,
             "max_branches": options.max_branches,

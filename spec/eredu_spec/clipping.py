@@ -10,7 +10,8 @@ from eredu_spec.sites import obeys
 def clip(settings: Settings, requested: int, emitted: int) -> tuple[int, str]:
     """The proposals of a round that starts behind `emitted` output tokens, and the first limit that binds.
 
-    The target takes all k + 1 rows as inputs, the drafter all but the last proposal.
+    The target takes all k + 1 rows as inputs, the drafter all but the last proposal. A single committed token is still
+    to be fed, so there is no hidden state yet.
     """
     committed = len(settings.prompt) + emitted
     limits = [("request", requested)]
@@ -21,5 +22,7 @@ def clip(settings: Settings, requested: int, emitted: int) -> tuple[int, str]:
         limits.append(("target-context", settings.target_context - committed))
     if settings.drafter_context is not None:
         limits.append(("drafter-context", settings.drafter_context - committed + 1))
+    if settings.needs_hidden and committed == 1:
+        limits.append(("hidden-state", 0))
     name, limit = min(limits, key=lambda pair: pair[1])
     return max(0, limit), name

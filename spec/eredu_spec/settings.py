@@ -83,6 +83,8 @@ class Settings:
         target_context: Tokens the target takes as inputs; None where it sets no limit.
         drafter_context: The same of the drafter.
         exact_promotion: Whether a branch is the block that drafting after the commit would give.
+        needs_hidden: Whether the first proposal is made from a hidden state of the target, so that there is none while
+            the target's cache is empty.
         prefill_chunk: Prompt tokens fed in one turn at the most.
         control: Decisions about lookahead and K.
         addressing: Which address a draw has; None takes the rule's own.
@@ -101,6 +103,7 @@ class Settings:
     target_context: int | None = None
     drafter_context: int | None = None
     exact_promotion: bool = True
+    needs_hidden: bool = False
     prefill_chunk: int = 512
     control: Control = field(default_factory=Control)
     addressing: Addressing | None = None

@@ -301,6 +301,7 @@ def _settings(event: Event) -> Settings:
             target_context=event.get("target_context"),
             drafter_context=event.get("drafter_context"),
             exact_promotion=event.get("exact_promotion", True),
+            needs_hidden=event.get("needs_hidden") or False,
             prefill_chunk=event.get("prefill_chunk") or 512,
             counts=True,
         )

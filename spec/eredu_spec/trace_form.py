@@ -12,7 +12,7 @@ SEQUENCES, COUNTERS = "a list of lists of ids", "an object of counters"
 
 KINDS = {
     **dict.fromkeys(("rule", "clip", "branch", "phase", "finish"), NAME),
-    **dict.fromkeys(("replacement", "exact_promotion"), FLAG),
+    **dict.fromkeys(("replacement", "exact_promotion", "needs_hidden"), FLAG),
     **dict.fromkeys(("tokens", "emitted", "root", "eos_ids"), IDS),
     "stop_sequences": SEQUENCES,
     "statistics": COUNTERS,
@@ -28,6 +28,7 @@ OPTIONAL = (
     "drafter_context",
     "max_tokens",
     "exact_promotion",
+    "needs_hidden",
     "prefill_chunk",
     "max_in_flight",
     "max_branches",

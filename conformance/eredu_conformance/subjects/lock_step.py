@@ -204,6 +204,7 @@ class LockStep:
             target_context=traits.target_context,
             drafter_context=traits.drafter_context,
             exact_promotion=traits.exact_promotion,
+            needs_hidden=traits.needs_hidden,
             prefill_chunk=self.options.prefill_chunk,
             counts=True,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +87,17 @@ def test_clip_and_plan_are_those_of_the_reference(
     assert (mine.count, mine.reason.value) == (other.count, other.reason.value)
     planned = planned_length(depth, branch_length, requested, limits, committed, remaining)
     assert planned == reference.plan_branch(theirs, depth, branch_length)
+
+
+@pytest.mark.parametrize(
+    ("committed", "requested", "expected"),
+    [(1, 4, (0, "hidden-state")), (2, 4, (4, "request")), (1, 0, (0, "request")), (9, 4, (4, "request"))],
+)
+def test_a_first_hidden_state_is_waited_for(committed: int, requested: int, expected: tuple[int, str]) -> None:
+    needy = replace(traits(), needs_hidden=True)
+    depth = clip_depth(requested, needy, committed, 99)
+    assert (depth.count, depth.reason.value) == expected
+    assert clip_depth(requested, traits(), committed, 99).count == requested
 
 
 def test_a_round_never_feeds_or_emits_too_much() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -78,10 +79,14 @@ def test_the_weights_of_a_state_are_probabilities(exact: MakeSettings, rule: str
         ({"target_context": 11}, 6, (0, "target-context")),
         ({"drafter_context": 8}, 3, (1, "drafter-context")),
         ({"drafter_context": 5}, 6, (0, "drafter-context")),
+        ({"needs_hidden": True}, 0, (4, "request")),
+        ({"needs_hidden": True, "prompt": (0,)}, 0, (0, "hidden-state")),
+        ({"needs_hidden": True, "prompt": (0,)}, 1, (4, "request")),
+        ({"needs_hidden": True, "prompt": (0,), "capability": 0}, 0, (0, "capability")),
     ],
 )
-def test_clipping(limits: dict[str, int], emitted: int, expected: tuple[int, str]) -> None:
-    settings = Settings(model=MODEL, prompt=(0,) * 5, max_tokens=10, requested=4, **limits)  # type: ignore[arg-type]
+def test_clipping(limits: dict[str, Any], emitted: int, expected: tuple[int, str]) -> None:
+    settings = Settings(**{"model": MODEL, "prompt": (0,) * 5, "max_tokens": 10, "requested": 4, **limits})
     assert clip(settings, 4, emitted) == expected
 
 

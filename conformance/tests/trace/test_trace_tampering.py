@@ -79,7 +79,7 @@ BLIND = {("open", "root"), ("open", "rule")}
 WORDS = {
     "finish": ("stop", "grammar", "eos", "length", "context", None),
     "branch": ("promoted", "dropped", "none"),
-    "clip": ("request", "capability", "budget", "target-context", "drafter-context", "grammar"),
+    "clip": ("request", "capability", "budget", "target-context", "drafter-context", "hidden-state", "grammar"),
     "phase": ("prefill", "ready-to-draft", "ready-to-submit", "verification-in-flight", "lookahead-ready"),
 }
 
