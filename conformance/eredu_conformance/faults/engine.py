@@ -229,7 +229,6 @@ _DECISIONS = (
         before="mx.minimum(1.0, weights[-1] * ratios[index])",
         after="weights[-1] * ratios[index]",
         killer=f"{_MLX}/test_mlx_acceptance.py::test_the_exact_law_of_one_round",
-        kind=Kind.LAW,
     ),
     EngineFault(
         name="replaced-from-the-target",
@@ -239,6 +238,7 @@ _DECISIONS = (
         before="residual = _excess(_log_softmax(target_scores[row]), _log_softmax(draft_scores[row]))",
         after="residual = mx.exp(_log_softmax(target_scores[row]))",
         killer=f"{_MLX}/test_mlx_acceptance.py::test_the_exact_law_of_one_round",
+        kind=Kind.LAW,
     ),
     EngineFault(
         name="replacement-reuses-the-proposal-s-key",
@@ -295,8 +295,8 @@ _DEVICE = (
         rule="rollback.exact-length",
         story="The first rejected row stays, under the row of the token that replaced it.",
         file="engine/target_executor.py",
-        before="sequence.target.rollback(cached + plan.kept + ",
-        after="sequence.target.rollback(cached + plan.kept + 1 + ",
+        before="sequence.target.rollback(cached + plan.kept + (sequence.ahead is not None))",
+        after="sequence.target.rollback(min(sequence.target.length, cached + plan.kept + 1))",
         killer=f"{_ENGINE}/test_engine_path.py::test_200_tokens_are_the_plain_ones_with_rejections_at_every_index",
         kind=Kind.STATE,
     ),

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as seeded
-from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import run_state_machine_as_test
 
 from eredu_conformance.checks.stateful.machine import MACHINES
@@ -43,11 +42,13 @@ def run_programs(name: str, *, programs: int, steps: int, seed: int, shrink: boo
         stateful_step_count=steps,
         suppress_health_check=list(HealthCheck),
         print_blob=False,
+        report_multiple_bugs=False,
         phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
     )
     try:
         run_state_machine_as_test(machine, settings=chosen)
-    except (AssertionError, FlakyFailure) as error:
+    except Exception as error:  # What an engine raises where the machine goes on is a finding like any other.
         notes = getattr(error, "__notes__", [])
-        return Found(str(error) or repr(error), tuple(line for note in notes for line in note.splitlines()))
+        message = str(error) if isinstance(error, AssertionError) and str(error) else repr(error)
+        return Found(message, tuple(line for note in notes for line in note.splitlines()))
     return None
