@@ -149,6 +149,16 @@ def test_chunks_of_a_prompt_are_the_whole(model: LanguageModel) -> None:
     np.testing.assert_allclose(steps, whole, atol=CHUNK_TOLERANCE, rtol=CHUNK_TOLERANCE)
 
 
+@pytest.mark.parametrize("cut", [255, 256, 257])
+def test_long_prompts_cross_the_boundaries_of_chunked_forms(model: LanguageModel, cut: int) -> None:
+    """256 rows: the chunk of mlx-lm's state space, and the step by which its caches grow."""
+    text = tokens(270, seed=5)
+    whole, _ = feed_in(model, [text])
+    parts = [text[:cut], *([token] for token in text[cut : cut + 3]), text[cut + 3 :]]
+    chunked, _ = feed_in(model, parts)
+    np.testing.assert_allclose(chunked, whole, atol=CHUNK_TOLERANCE, rtol=CHUNK_TOLERANCE)
+
+
 def test_changing_twice_changes_once(model: LanguageModel) -> None:
     classes = [type(part) for _, part in cast(Any, model).named_modules()]
     compute_blocks_as_decoding(model)

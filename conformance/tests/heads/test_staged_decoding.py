@@ -103,7 +103,7 @@ def test_every_rule_keeps_its_books(checkpoint: LoadedCheckpoint, rule: str) -> 
     assert result.statistics.drafted > LENGTH / 2
 
 
-@pytest.mark.parametrize("prompt", [(7, 8), (7, 8, 9)], ids=len)
+@pytest.mark.parametrize("prompt", [(7,), (7, 8), (7, 8, 9)], ids=len)
 def test_short_prompts_are_the_plain_ones(checkpoint: LoadedCheckpoint, prompt: tuple[int, ...]) -> None:
     assert decode(checkpoint, "greedy", 3, prompt).tokens == decode(checkpoint, "greedy", 0, prompt).tokens
 
