@@ -73,7 +73,8 @@ class RollbackCache(AppendCache):  # type: ignore[misc]
             mask: mx.array | str | None = super().make_mask(rows, return_array=return_array, window_size=window_size)
             return mask
         padded, first = self._padded(self.offset + rows), mx.array(self.offset)
-        if self.keys is None:
+        if self.keys is None or return_array:
+            # Latent attention asks for an array and chooses by it: it would read an additive one upside down.
             return visible_columns(padded, rows, first)
         # One additive mask for all layers: a boolean one is converted again in every layer.
         return visible_scores(padded, rows, first, self.keys.dtype)

@@ -136,6 +136,18 @@ def test_rows_that_were_guesses_leave_no_trace(case: tuple[Loaded, Any], kept: i
         np.testing.assert_array_equal(np.array(after), np.array(expected))
 
 
+@pytest.mark.parametrize("bucket", [4, 16])
+def test_padded_caches_change_no_output(case: tuple[Loaded, Any], bucket: int) -> None:
+    heads = case[0].heads
+    hidden = heads.hidden(case[0].record())[:-1]
+    behind = mx.array(TOKENS[1:], dtype=mx.uint32)
+    for stage, (exact, padded) in enumerate(zip(heads.new_caches(), heads.new_caches(bucket), strict=True)):
+        for start, stop in ((0, 5), (5, 6), (6, 20), (20, 23), (23, 39)):
+            ours = heads.step(stage, hidden[start:stop], behind[start:stop], padded)
+            theirs = heads.step(stage, hidden[start:stop], behind[start:stop], exact)
+            np.testing.assert_allclose(np.array(ours), np.array(theirs), atol=1e-4, rtol=1e-4)
+
+
 def test_a_text_at_every_depth_is_drafting_from_every_row(case: tuple[Loaded, Any]) -> None:
     heads = case[0].heads
     hidden, tokens = heads.hidden(case[0].record()), mx.array(TOKENS, dtype=mx.uint32)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.errors import CapabilityError, CheckpointError
 from eredu.families.staged_heads import StagedHeads
-from eredu_conformance.zoo import Parts, ZooMember, deepseek_v3, deepseek_v32, nemotron_h
+from eredu_conformance.zoo import Damage, Parts, ZooMember, deepseek_v3, deepseek_v32, nemotron_h, write_damaged
 from eredu_conformance.zoo.converting import CONVERSIONS, FOUR_BITS, write_converted, write_head
 from eredu_conformance.zoo.writing import write_json
 
@@ -189,6 +189,19 @@ def test_a_missing_tensor_is_named(member: ZooMember, tmp_path: Path, victim: st
     head = {name: array for name, array in member.head.items() if name != gone}
     with pytest.raises(CheckpointError, match=victim.rpartition("experts.")[2]):
         load(replace(member, head=head).write(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [Damage.HEAD_HALF_ABSENT, Damage.HEAD_ZERO, Damage.HEAD_CONSTANT, Damage.HEAD_NAN, Damage.HEAD_WRONG_SHAPE],
+)
+def test_damaged_heads_are_refused(member: ZooMember, tmp_path: Path, damage: Damage) -> None:
+    with pytest.raises(CheckpointError, match="prediction head"):
+        load_checkpoint(write_damaged(member, tmp_path, damage), tokenizer=None)
+
+
+def test_heads_that_are_claimed_alone_are_none(member: ZooMember, tmp_path: Path) -> None:
+    assert load_checkpoint(write_damaged(member, tmp_path, Damage.HEAD_ABSENT), tokenizer=None).heads is None
 
 
 def test_a_recurrent_head_is_refused(tmp_path: Path) -> None:
