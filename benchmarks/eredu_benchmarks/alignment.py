@@ -65,13 +65,20 @@ class Alignment:
 
     Attributes:
         temperature: Of the texts, and of p and q.
-        accept: Chance that one proposal is taken.
+        accepts: Chance that one proposal is taken, by depth; an assistant has the same at every depth.
         chain: Chance that the first 1, 2, … `DEPTH` are all taken.
+        wiring: How the heads were wired, in words; None for an assistant.
     """
 
     temperature: float
-    accept: Estimate
+    accepts: tuple[Estimate, ...]
     chain: tuple[Estimate, ...]
+    wiring: str | None = None
+
+    @property
+    def accept(self) -> Estimate:
+        """Chance that the first proposal is taken."""
+        return self.accepts[0]
 
     @property
     def expected_tokens(self) -> float:
@@ -82,10 +89,11 @@ class Alignment:
         """All of it by name; `accept` once for each depth."""
         return {
             "temperature": self.temperature,
+            "wiring": self.wiring,
             "chats": self.accept.clusters,
             "rows": self.accept.rows,
-            "accept": [self.accept.mean] * DEPTH,
-            "accept_error": [self.accept.error] * DEPTH,
+            "accept": [each.mean for each in self.accepts],
+            "accept_error": [each.error for each in self.accepts],
             "chain": [link.mean for link in self.chain],
             "chain_error": [link.error for link in self.chain],
             "expected_tokens": self.expected_tokens,
@@ -99,15 +107,20 @@ def align(
 
     `advance` is called after each chat. Raises `OptionError` for chats of another tokenizer.
     """
-    highest = max(int(chat.tokens.max()) for chat in chats)
-    if highest >= pair.assistant_model.proposable:
-        raise OptionError(f"the held-out chats use id {highest}, which this pair has no token for: not its chats")
+    require_own_chats(pair, chats)
     rows = []
     for chat in chats:
         rows.append(align_chat(pair, chat, temperature))
         advance()
     chain = tuple(Estimate.of([each.chain(length) for each in rows]) for length in range(1, DEPTH + 1))
-    return Alignment(temperature, Estimate.of([each.accept for each in rows]), chain)
+    return Alignment(temperature, (Estimate.of([each.accept for each in rows]),) * DEPTH, chain)
+
+
+def require_own_chats(pair: BenchmarkPair, chats: Sequence[Chat]) -> None:
+    """Raise `OptionError` for chats of another tokenizer."""
+    highest = max(int(chat.tokens.max()) for chat in chats)
+    if highest >= pair.proposable:
+        raise OptionError(f"the held-out chats use id {highest}, which this pair has no token for: not its chats")
 
 
 def align_chat(pair: BenchmarkPair, chat: Chat, temperature: float) -> AlignedRows:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from eredu.errors import OptionError
 from eredu.options import MAX_PROPOSALS, GenerationOptions, SamplingOptions
 from eredu_benchmarks.alignment import Alignment, align
+from eredu_benchmarks.head_alignment import align_heads
 from eredu_benchmarks.held_out import HeldOutChats
 from eredu_benchmarks.measurement import measure, runs_of
 from eredu_benchmarks.pair import BenchmarkPair, EncodedPrompt
@@ -70,7 +72,7 @@ def compare(
     """Measure all settings at each temperature of the plan."""
     reports = []
     for temperature in plan.temperatures:
-        chosen = settings(plan.proposals, peers=plan.peers and temperature == 0)
+        chosen = settings(plan.proposals, peers=plan.peers and temperature == 0, lookahead=pair.assistant is not None)
         runs = measure(
             pair,
             prompts,
@@ -85,12 +87,21 @@ def compare(
 
 
 def align_all(pair: BenchmarkPair, plan: BenchmarkPlan, progress: StepProgress) -> tuple[Alignment, ...]:
-    """Measure teacher-forced acceptance at each temperature of the plan's chats."""
+    """Measure teacher-forced acceptance at each temperature of the plan's chats.
+
+    Heads are measured as they are wired; at the highest temperature, under every other wiring too.
+    """
     if plan.chats is None:
         return ()
     alignments = []
     for temperature in sorted(plan.chats.by_temperature, reverse=True):
         chats = plan.chats.spread(temperature, plan.chat_count)
         advance = progress(f"held-out chats, temperature {temperature:g}", len(chats))
-        alignments.append(align(pair, chats, temperature, advance=advance))
+        if pair.assistant is not None:
+            alignments.append(align(pair, chats, temperature, advance=advance))
+            continue
+        wirings = pair.heads.variants()
+        if alignments:
+            wirings = dict(islice(wirings.items(), 1))
+        alignments.extend(align_heads(pair, wirings, chats, temperature, advance=advance).values())
     return tuple(alignments)

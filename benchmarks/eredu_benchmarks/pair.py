@@ -1,4 +1,4 @@
-"""The pair under measurement, and one run of it."""
+"""The target under measurement with its drafter, and one run of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from eredu.engine.mlx_backend import Assistant, MlxBackend, attention_bucket
 from eredu.engine.models import AssistantModel, TargetModel
 from eredu.errors import OptionError
+from eredu.families.head import PredictionHeads
 from eredu.loaded import LoadedModel, PreparedRequest
 from eredu.options import GenerationOptions, MtpSchedulerOptions
 from eredu_benchmarks.run import Run
@@ -24,29 +25,53 @@ class EncodedPrompt:
 
 @dataclass(frozen=True)
 class BenchmarkPair:
-    """A target and its assistant, loaded.
+    """A target and its drafter, loaded.
 
     Attributes:
         model: The target.
-        assistant: The draft model.
+        assistant: The draft model; None measures the target's own prediction heads.
     """
 
     model: LoadedModel[MlxBackend]
-    assistant: Assistant
+    assistant: Assistant | None = None
 
     @property
     def target_model(self) -> TargetModel:
         """The target, ready to be fed."""
-        checkpoint = self.model.backend.target
-        return TargetModel(checkpoint.model, checkpoint.vocabulary_size, checkpoint.context, attention_bucket())
+        return self.model.backend.target_model
+
+    @property
+    def heads(self) -> PredictionHeads:
+        """The target's heads. Raises `OptionError` where it has none."""
+        heads = self.model.backend.target.heads
+        if heads is None:
+            raise OptionError("the target has no prediction heads to measure; name a draft model with --assistant")
+        return heads
+
+    @property
+    def proposable(self) -> int:
+        """Ids below this one may be proposed."""
+        if self.assistant is not None:
+            return self.assistant_model.proposable
+        target = self.model.backend.target
+        return target.vocabulary_size if target.tokenizer is None else target.tokenizer.vocabulary_size
 
     @property
     def assistant_model(self) -> AssistantModel:
         """The assistant, ready to be fed, its logits fitted to the target's."""
+        if self.assistant is None:
+            raise OptionError("the target is measured with its own heads; there is no draft model")
         checkpoint, rows = self.assistant.checkpoint, self.model.backend.target.vocabulary_size
         named = rows if checkpoint.tokenizer is None else checkpoint.tokenizer.vocabulary_size
         proposable = min(rows, checkpoint.vocabulary_size, named)
-        return AssistantModel(checkpoint.model, checkpoint.context, rows, proposable, attention_bucket())
+        return AssistantModel(
+            checkpoint.model,
+            checkpoint.context,
+            rows,
+            proposable,
+            attention_bucket(),
+            recurrences=checkpoint.recurrences,
+        )
 
     def run(self, setting: Setting, prompt: EncodedPrompt, options: GenerationOptions, *, repeat: int = 0) -> Run:
         """Decode one prompt one way; `options.max_proposals` is the setting's business."""
@@ -73,6 +98,8 @@ class BenchmarkPair:
 
         if not options.sampling.is_greedy:
             raise OptionError("peers are compared under greedy decoding only: there is no other common output")
+        if self.assistant is None:
+            raise OptionError("peers need a draft model; name one with --assistant, or leave the peers out")
         eos_ids = self.model.backend.eos_ids if options.eos_ids is None else options.eos_ids
         room = self.model.backend.target.context - len(prompt.tokens) + 1
         tokens, when = decode_greedily(

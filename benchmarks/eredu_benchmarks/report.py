@@ -116,13 +116,16 @@ def _lookahead_table(settings: Sequence[SettingSummary]) -> Table:
 
 
 def _alignment_table(alignments: Sequence[Alignment]) -> Table:
-    table = _table("Teacher-forced on held-out chats", "T", "chats", "rows", "accept", "chain 1, 2, 3, 4", "E")
+    columns = ("T", "chats", "rows", "accept 1, 2, 3, 4", "chain 1, 2, 3, 4", "E")
+    wired = any(each.wiring is not None for each in alignments)
+    table = _table("Teacher-forced on held-out chats", *(["wiring"] if wired else []), *columns)
     for each in alignments:
         table.add_row(
+            *([each.wiring or ""] if wired else []),
             f"{each.temperature:g}",
             str(each.accept.clusters),
             str(each.accept.rows),
-            _estimate(each.accept),
+            " ".join(_estimate(accept) for accept in (each.accepts if wired else each.accepts[:1])),
             " ".join(_estimate(link) for link in each.chain),
             f"{each.expected_tokens:.2f}",
         )

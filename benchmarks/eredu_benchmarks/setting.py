@@ -45,8 +45,12 @@ PLAIN = Setting(Engine.EREDU)
 PEER_PLAIN = Setting(Engine.MLX_LM)
 
 
-def settings(proposals: Sequence[int], *, peers: bool = False) -> tuple[Setting, ...]:
-    """Plain, then for each K lookahead off and on; with `peers`, mlx-lm's plain and speculative decoding too."""
-    ours = [Setting(Engine.EREDU, count, lookahead) for count in proposals for lookahead in (False, True)]
+def settings(proposals: Sequence[int], *, peers: bool = False, lookahead: bool = True) -> tuple[Setting, ...]:
+    """Plain, then for each K lookahead off and on; with `peers`, mlx-lm's plain and speculative decoding too.
+
+    Without `lookahead` it is never on: prediction heads do not look ahead.
+    """
+    switches = (False, True) if lookahead else (False,)
+    ours = [Setting(Engine.EREDU, count, switch) for count in proposals for switch in switches]
     theirs = [PEER_PLAIN, *(Setting(Engine.MLX_LM, count) for count in proposals)] if peers else []
     return (PLAIN, *ours, *theirs)

@@ -29,7 +29,8 @@ class Rollback(StrEnum):
     """How a rejected suffix is taken back."""
 
     EXACT = "exact"
-    """By length: row i of the cache is a function of tokens 0 to i alone, and none is dropped."""
+    """By length, where row i is a function of tokens 0 to i alone and none is dropped; or, for a state that eredu can
+    follow, by running its recurrence alone again over the rows that stay."""
     WITHIN_WINDOW = "exact until the window is full"
     NOT_YET = "not yet"
     """A rejected token has overwritten what is needed to go back. Speculation is refused."""
@@ -37,10 +38,17 @@ class Rollback(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LayerCache:
-    """Cache of one layer; `window` is the tokens that a sliding window holds."""
+    """Cache of one layer.
+
+    Attributes:
+        kind: What it keeps.
+        window: Tokens that a sliding window holds.
+        followed: Whether eredu knows the recurrence of a recurrent layer (`eredu.families.recurrence`).
+    """
 
     kind: CacheKind
     window: int | None = None
+    followed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ class CacheReport:
 
 def rollback_of(cache: LayerCache, context: int | None) -> Rollback:
     """How a layer's cache is rolled back when at most `context` tokens are ever fed."""
-    if cache.kind in {CacheKind.FULL, CacheKind.LATENT}:
+    if cache.kind in {CacheKind.FULL, CacheKind.LATENT} or cache.followed:
         return Rollback.EXACT
     if cache.kind is not CacheKind.WINDOW or cache.window is None:
         return Rollback.NOT_YET

@@ -10,7 +10,8 @@ from typing import Any
 from eredu.checkpoints.caches import LayerCache, summarize_caches
 from eredu.checkpoints.config import ModelConfig, read_config
 from eredu.checkpoints.families import ASSISTANTS, layer_caches
-from eredu.checkpoints.heads import head_report
+from eredu.checkpoints.heads import head_caches, head_names, head_report, is_head_directory, weight_pattern
+from eredu.checkpoints.layout import head_layouts
 from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.safetensors_header import read_directory_headers
 from eredu.checkpoints.tensors import StoredTensor
@@ -22,31 +23,37 @@ CONTEXT_KEYS = ("max_position_embeddings", "max_sequence_length", "seq_length")
 def inspect_directory(directory: Path) -> CheckpointReport:
     """Report on a Hugging Face directory. Raises `CheckpointError` as `inspect_checkpoint` says."""
     config = read_config(directory)
+    alone = is_head_directory(config)
     layers = _caches(config)  # first, so that an unknown family is named before any key of it is missed
-    tensors = read_directory_headers(directory)
+    tensors = read_directory_headers(directory, weight_pattern(config))
     context = next((config.count(key) for key in CONTEXT_KEYS if config.get(key) is not None), None)
-    heads = _optional_count(config, "num_attention_heads")
+    attention_heads = _optional_count(config, "num_attention_heads")
+    heads = head_report(config, (tensor.name for tensor in tensors))
+    if heads.capability.is_ready:
+        head_layouts(directory, tensors, head_names(config, (tensor.name for tensor in tensors)))
     return CheckpointReport(
         path=str(directory),
         container="safetensors",
         family=config.model_type,
-        layers=config.layers,
+        layers=heads.claimed if alone else config.layers,
         hidden_size=config.count("hidden_size"),
-        attention_heads=heads,
-        key_value_heads=_optional_count(config, "num_key_value_heads") or heads,
-        vocabulary_rows=config.count("vocab_size"),
+        attention_heads=attention_heads,
+        key_value_heads=_optional_count(config, "num_key_value_heads") or attention_heads,
+        vocabulary_rows=config.count("vocab_size", 0 if alone else None),
         context_limit=context,
         tied_embeddings=not any(tensor.name.endswith("lm_head.weight") for tensor in tensors),
         parameter_count=_parameter_count(config, tensors),
         quantization=_quantization(config),
         caches=summarize_caches(layers, context),
-        heads=head_report(config, (tensor.name for tensor in tensors)),
+        heads=heads,
         tensors=tensors,
     )
 
 
 def _caches(config: ModelConfig) -> Sequence[LayerCache | None]:
-    """Caches of a decoder; an assistant's are its target's, or trimmed with it, so they are not reported."""
+    """Caches of a decoder or of heads; an assistant's are its target's, or trimmed with it, and are not reported."""
+    if is_head_directory(config):
+        return head_caches(config)
     return [] if config.model_type in ASSISTANTS else layer_caches(config)
 
 

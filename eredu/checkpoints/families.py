@@ -16,6 +16,7 @@ from eredu.errors import CheckpointError
 FULL = LayerCache(CacheKind.FULL)
 LATENT = LayerCache(CacheKind.LATENT)
 RECURRENT = LayerCache(CacheKind.RECURRENT)
+FOLLOWED = LayerCache(CacheKind.RECURRENT, followed=True)
 COMPRESSED = LayerCache(CacheKind.COMPRESSED)
 
 CacheRule = Callable[[ModelConfig], "list[LayerCache | None]"]
@@ -29,7 +30,9 @@ def _window(config: ModelConfig) -> LayerCache:
     return LayerCache(CacheKind.WINDOW, config.count("sliding_window"))
 
 
-def _by_layer_types(config: ModelConfig, default: list[LayerCache | None]) -> list[LayerCache | None]:
+def _by_layer_types(
+    config: ModelConfig, default: list[LayerCache | None], *, linear: LayerCache = RECURRENT
+) -> list[LayerCache | None]:
     """Caches that `layer_types` names; `default` where it is absent."""
     types = config.strings("layer_types")
     if types is None:
@@ -39,7 +42,7 @@ def _by_layer_types(config: ModelConfig, default: list[LayerCache | None]) -> li
     known: dict[str, Callable[[], LayerCache]] = {
         "full_attention": lambda: FULL,
         "sliding_attention": lambda: _window(config),
-        "linear_attention": lambda: RECURRENT,
+        "linear_attention": lambda: linear,
         "chunked_attention": lambda: LayerCache(CacheKind.CHUNKED),
     }
     unknown = sorted(set(types) - known.keys())
@@ -78,13 +81,15 @@ def _gemma4(config: ModelConfig) -> list[LayerCache | None]:
 def _gated_delta(config: ModelConfig) -> list[LayerCache | None]:
     """Qwen3-Next and 3.5: full attention in each `full_attention_interval`-th layer."""
     n = max(1, config.count("full_attention_interval", 4))
-    return _by_layer_types(config, [FULL if i % n == n - 1 else RECURRENT for i in range(config.layers)])
+    return _by_layer_types(
+        config, [FULL if i % n == n - 1 else FOLLOWED for i in range(config.layers)], linear=FOLLOWED
+    )
 
 
 def _nemotron_h(config: ModelConfig) -> list[LayerCache | None]:
     """Pattern of M (state space), * (attention), - and E (feed-forward, no cache)."""
     pattern = config.get("hybrid_override_pattern")
-    known = {"M": RECURRENT, "*": FULL, "-": None, "E": None}
+    known = {"M": FOLLOWED, "*": FULL, "-": None, "E": None}
     if not isinstance(pattern, str):
         words = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
         pattern = "".join(words.get(word, "?") for word in config.strings("layers_block_type") or ())

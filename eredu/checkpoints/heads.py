@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eredu.capability import MtpCapability, MtpCheckpointKind
+from eredu.checkpoints.caches import LayerCache
 from eredu.checkpoints.config import ModelConfig
-from eredu.checkpoints.families import ASSISTANTS
+from eredu.checkpoints.families import ASSISTANTS, FULL, LATENT
 from eredu.errors import CheckpointError
+from eredu.options import MAX_PROPOSALS
 
 QWEN = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text")
 HEAD_DIRECTORY = "_mtp"
@@ -37,6 +39,7 @@ class HeadReport:
     Attributes:
         claimed: Heads (prediction depths) that the metadata claim.
         tensors: Head tensors that are there.
+        stated_depth: Proposals a round that the metadata say they may be iterated to, 0 where they say nothing.
         capability: What follows.
         reason: Why, in one sentence.
     """
@@ -45,12 +48,19 @@ class HeadReport:
     tensors: int
     capability: MtpCapability
     reason: str
+    stated_depth: int = 0
+
+    @property
+    def usable_depth(self) -> int:
+        """Proposals a round: as stated, else each head one; a probe shows whether iterating them is worth more."""
+        return max(self.claimed, self.stated_depth) if self.capability.is_ready else 0
 
     def to_json(self) -> dict[str, Any]:
         """The stable form."""
         return {
             "claimed": self.claimed,
             "tensors": self.tensors,
+            "usable_depth": self.usable_depth,
             "capability": self.capability.to_json(),
             "reason": self.reason,
         }
@@ -173,6 +183,23 @@ def is_head_directory(config: ModelConfig) -> bool:
     return config.model_type.endswith(HEAD_DIRECTORY)
 
 
+def head_caches(config: ModelConfig) -> list[LayerCache | None]:
+    """Caches of a directory of heads alone, one a head. Raises `CheckpointError` for an unknown family."""
+    rule = CLAIM_RULES.get(config.model_type)
+    if rule is None:
+        raise CheckpointError(
+            f"{config.path} names the model_type {config.model_type!r}, whose heads eredu does not know; known are "
+            f"{', '.join(sorted(name for name in CLAIM_RULES if name.endswith(HEAD_DIRECTORY)))}"
+        )
+    latent = config.model_type.removesuffix(HEAD_DIRECTORY) in DEEPSEEK
+    return [LATENT if latent else FULL] * rule(config).count
+
+
+def weight_pattern(config: ModelConfig) -> str:
+    """Names of the weight files, where no index gives them; a head alone may have any name."""
+    return "*.safetensors" if is_head_directory(config) else "model*.safetensors"
+
+
 def head_names(config: ModelConfig, tensor_names: Iterable[str]) -> dict[str, str]:
     """Published names of the head tensors among `tensor_names`, by stored name; empty where no head is claimed.
 
@@ -206,7 +233,12 @@ def head_report(config: ModelConfig, tensor_names: Iterable[str]) -> HeadReport:
             f"such as {missing[0]}: the checkpoint is incomplete. Fetch all its weight files, or a conversion that "
             "keeps the heads"
         )
-    return judge_heads(family, claim.count, found)
+    return replace(judge_heads(family, claim.count, found), stated_depth=stated_depth(config))
+
+
+def stated_depth(config: ModelConfig) -> int:
+    """Proposals a round that a config.json states under `max_proposals`, 0 where it states none."""
+    return config.count("max_proposals", 0, most=MAX_PROPOSALS)
 
 
 _EXPERTS = re.compile(

@@ -8,10 +8,12 @@ shifted twice, or never.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
+from eredu.checkpoints.safetensors_header import read_safetensors_metadata
 from eredu.checkpoints.tensors import StoredTensor
 from eredu.errors import CheckpointError
 
@@ -34,6 +36,29 @@ class LayoutFact:
 
     layout: Layout
     text: str
+
+
+def head_layouts(
+    directory: Path, stored: Sequence[StoredTensor], published_names: Mapping[str, str]
+) -> dict[str, Layout]:
+    """Layout of each file that holds head tensors, by its name.
+
+    Args:
+        directory: Where the files lie.
+        stored: All tensors of the directory.
+        published_names: Published names of the head tensors by stored name (`eredu.checkpoints.heads.head_names`).
+
+    Raises `CheckpointError` for a file whose facts contradict each other.
+    """
+    cut = any(not name.endswith(published) for name, published in published_names.items())
+    files: dict[str, list[StoredTensor]] = {}
+    for tensor in stored:
+        files.setdefault(tensor.file, []).append(tensor)
+    return {
+        file: file_layout(file, inside, read_safetensors_metadata(directory / file).get("format"), cut=cut)
+        for file, inside in files.items()
+        if any(tensor.name in published_names for tensor in inside)
+    }
 
 
 def file_layout(file: str, tensors: Iterable[StoredTensor], metadata_format: str | None, *, cut: bool) -> Layout:

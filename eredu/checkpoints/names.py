@@ -12,7 +12,13 @@ from eredu.errors import CheckpointError
 TARGET_NAME = "smollm2"
 DRAFT_NAME = "smollm2-draft"
 TARGET_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-NAMES = (TARGET_NAME, DRAFT_NAME)
+SHIPPED = {
+    DRAFT_NAME: "a draft model for smollm2",
+    "tiny-qwen3.5": "a small Qwen3.5 with its prediction head",
+    "tiny-deepseek-v3": "a small DeepSeek V3 with its prediction head",
+}
+"""Checkpoints inside the package, each a directory of its name under `assets`, and what they are."""
+NAMES = (TARGET_NAME, *SHIPPED)
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
@@ -31,9 +37,14 @@ def target_path(cache: Path | None = None) -> Path:
     return (cache_directory() if cache is None else cache) / TARGET_FILE
 
 
+def shipped_path(name: str) -> Path:
+    """Where a checkpoint of `SHIPPED` lies inside the package."""
+    return Path(__file__).parent.parent / "assets" / name
+
+
 def draft_path() -> Path:
     """The draft model that ships inside the package."""
-    return Path(__file__).parent.parent / "assets" / DRAFT_NAME
+    return shipped_path(DRAFT_NAME)
 
 
 def resolve_checkpoint(name: str, cache: Path | None = None) -> Path:
@@ -41,8 +52,8 @@ def resolve_checkpoint(name: str, cache: Path | None = None) -> Path:
 
     Raises `CheckpointError` for a name that is not fetched yet and for a path that does not exist.
     """
-    if name == DRAFT_NAME:
-        return draft_path()
+    if name in SHIPPED:
+        return shipped_path(name)
     if name == TARGET_NAME:
         path = target_path(cache)
         if not path.is_file():

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from eredu.checkpoints.names import DRAFT_NAME, NAMES
 from eredu.options import AcceptanceRule
 
 MODELS = "Models"
@@ -20,7 +21,25 @@ ModelOption = Annotated[
         "--model",
         "-m",
         metavar="NAME_OR_PATH",
-        help="The target: a Hugging Face directory, a GGUF file of the llama family, or the name 'smollm2'.",
+        help="The target: a Hugging Face directory, a GGUF file of the llama family, or a name: "
+        f"{', '.join(name for name in NAMES if name != DRAFT_NAME)}.",
+        rich_help_panel=MODELS,
+    ),
+]
+AssistantOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME_OR_PATH",
+        help=f"A draft model with the target's tokenizer: a path, or the name '{DRAFT_NAME}'. "
+        "Without one the target's own prediction heads propose, if it has any.",
+        rich_help_panel=MODELS,
+    ),
+]
+HeadOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="A directory of prediction heads for the target, taken instead of its own.",
         rich_help_panel=MODELS,
     ),
 ]

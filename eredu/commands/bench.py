@@ -13,11 +13,12 @@ from rich.console import Console
 from rich.progress import Progress
 
 from eredu.commands.arguments import (
-    MODELS,
     SAMPLING,
     SPECULATION,
     AcceptanceOption,
+    AssistantOption,
     DtypeOption,
+    HeadOption,
     JsonOption,
     MaxTokensOption,
     ModelOption,
@@ -36,14 +37,8 @@ MEASUREMENT = "Measurement"
 def bench(
     *,
     model: ModelOption,
-    assistant: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME_OR_PATH",
-            help="The draft model, with the target's tokenizer: a path, or the name 'smollm2-draft'.",
-            rich_help_panel=MODELS,
-        ),
-    ],
+    assistant: AssistantOption = None,
+    head: HeadOption = None,
     prompts: Annotated[
         Path | None,
         typer.Option(
@@ -93,7 +88,7 @@ def bench(
     as_json: JsonOption = False,
     output: OutputFileOption = None,
 ) -> None:
-    """Compare plain decoding with multi-token prediction, lookahead off and on.
+    """Compare plain decoding with multi-token prediction: with a draft model, lookahead off and on, or with heads.
 
     All settings decode the same prompts in interleaved repeats; ratios are taken inside a repeat, and shown as the
     median with the least and the greatest. "= plain" counts the outputs that are plain decoding's token for token,
@@ -120,15 +115,17 @@ def bench(
     )
     chosen = PROMPTS if prompts is None else read_prompts(prompts)
     check_writable(output)
-    loaded = Pair.load(model, assistant, dtype=dtype, placement=placement)
+    loaded = Pair.load(model, assistant, dtype=dtype, placement=placement, head=head)
+    loaded.require_drafter()
     encoded = tuple(EncodedPrompt(p.name, encode_prompt(loaded.tokenizer, p.text, system=p.system)) for p in chosen)
-    pair = BenchmarkPair(loaded.model, loaded.require_assistant())
+    pair = BenchmarkPair(loaded.model, loaded.assistant)
     with work_progress() as bar:
         step = partial(begin_step, bar)
         comparisons, alignments = compare(pair, encoded, plan, step), align_all(pair, plan, step)
-    head = {
+    facts = {
         "model": model,
         "assistant": assistant,
+        "head": head,
         "dtype": dtype,
         "placement": str(loaded.model.backend.placement.kind),
         "acceptance": str(acceptance),
@@ -139,7 +136,7 @@ def bench(
         "versions": versions(),
         "machine": describe_machine(),
     }
-    report = BenchmarkReport(head, comparisons, alignments)
+    report = BenchmarkReport(facts, comparisons, alignments)
     if output is not None:
         output.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")
     if as_json:

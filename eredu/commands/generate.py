@@ -12,12 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from eredu.commands.arguments import (
-    MODELS,
     OUTPUT,
     SAMPLING,
     SPECULATION,
     AcceptanceOption,
+    AssistantOption,
     DtypeOption,
+    HeadOption,
     JsonOption,
     MaxTokensOption,
     ModelOption,
@@ -38,20 +39,13 @@ def generate(
     prompt: Annotated[str, typer.Argument(help="What to say to the model; '-' reads it from standard input.")],
     *,
     model: ModelOption,
-    assistant: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME_OR_PATH",
-            help="The draft model, with the target's tokenizer: a path, or the name 'smollm2-draft'. "
-            "Without one the target decodes plainly.",
-            rich_help_panel=MODELS,
-        ),
-    ] = None,
+    assistant: AssistantOption = None,
+    head: HeadOption = None,
     mtp: Annotated[
         bool,
         typer.Option(
             "--mtp/--no-mtp",
-            help="--no-mtp leaves the assistant out: plain decoding on the same path.",
+            help="--no-mtp leaves assistant and heads out: plain decoding on the same path.",
             rich_help_panel=SPECULATION,
         ),
     ] = True,
@@ -129,8 +123,9 @@ def generate(
 ) -> None:
     """Generate text from a prompt, printed as it is committed.
 
-    The defaults are reproducible: one seed, one text. With --acceptance coupled or --temperature 0 an assistant
-    cannot change a token, only the speed; with the other rules it keeps the target's distribution.
+    The defaults are reproducible: one seed, one text. With --acceptance coupled or --temperature 0 a drafter
+    (an assistant, or prediction heads) cannot change a token, only the speed; with the other rules it keeps the
+    target's distribution.
 
     Example: eredu generate -m smollm2 --assistant smollm2-draft "Write a story about a lighthouse."
     """
@@ -156,7 +151,7 @@ def generate(
     schedule = MtpSchedulerOptions(lookahead=lookahead, adaptive_lookahead=adaptive)
     text = read_prompt(prompt)
     with open_trace(trace) as trace_sink:
-        pair = Pair.load(model, assistant if mtp else None, dtype=dtype, placement=placement)
+        pair = Pair.load(model, assistant, dtype=dtype, placement=placement, head=head, mtp=mtp)
         request = PreparedRequest(prompt=encode_prompt(pair.tokenizer, text, system=system, raw=raw), options=options)
         sink = _discard if as_json else _stream
         try:
@@ -165,7 +160,7 @@ def generate(
             _end_interrupted(ended_line=as_json)
             raise
     if as_json:
-        print_json(describe(batch, model=model, assistant=assistant, pair=pair, seed=seed))
+        print_json(describe(batch, model=model, assistant=assistant, head=head, pair=pair, seed=seed))
     else:
         sys.stdout.write("\n")
         sys.stdout.flush()
@@ -214,12 +209,15 @@ def open_trace(path: Path | None) -> Iterator[TraceSink | None]:
         yield lambda event: print(json.dumps(event), file=file)
 
 
-def describe(batch: BatchResult, *, model: str, assistant: str | None, pair: Pair, seed: int) -> dict[str, Any]:
+def describe(
+    batch: BatchResult, *, model: str, assistant: str | None, head: str | None, pair: Pair, seed: int
+) -> dict[str, Any]:
     """The stable JSON form of one generation."""
     result = batch.results[0]
     return {
         "model": model,
         "assistant": assistant if pair.assistant is not None else None,
+        "head": head if pair.model.backend.target.heads is not None else None,
         "mtp": pair.speculates,
         "seed": seed,
         "tokens": list(result.tokens),

@@ -9,12 +9,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from eredu.checkpoints.heads import HeadReport
 from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.matching import AssistantFit, ModelSide, match_assistant
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.tensors import bytes_by_dtype
 from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.commands.arguments import DtypeOption, HeadOption
+from eredu.errors import CheckpointError
 
 
 def inspect_named(name: str) -> CheckpointReport:
@@ -33,6 +36,17 @@ def _side(name: str) -> ModelSide:
     return ModelSide(name, load_tokenizer(path).vocabulary, report.vocabulary_rows, report.context_limit)
 
 
+def head_named(target: CheckpointReport, name: str) -> HeadReport:
+    """What a directory of heads has for a target. Raises `CheckpointError` for heads of another width."""
+    report = inspect_named(name)
+    if report.hidden_size != target.hidden_size:
+        raise CheckpointError(
+            f"the heads in {report.path} read hidden states of {report.hidden_size} numbers, and the target has "
+            f"{target.hidden_size}; give heads that were made for this target"
+        )
+    return report.heads
+
+
 def report_table(report: CheckpointReport) -> Table:
     """The report as two columns, most important first."""
     table = _two_columns(report.path)
@@ -46,14 +60,31 @@ def report_table(report: CheckpointReport) -> Table:
         "layers": str(report.layers),
         "hidden size": str(report.hidden_size),
         "heads": f"{report.attention_heads} query, {report.key_value_heads} key and value",
-        "vocabulary rows": f"{report.vocabulary_rows:,} ({'tied' if report.tied_embeddings else 'separate'} output)",
+        "vocabulary rows": f"{report.vocabulary_rows:,} ({'tied' if report.tied_embeddings else 'separate'} output)"
+        if report.vocabulary_rows
+        else "the target's",
         "context limit": "not stated" if report.context_limit is None else f"{report.context_limit:,} tokens",
         "caches": "\n".join(_cache_line(cache.to_json()) for cache in report.caches) or "none of its own",
         "exact rollback": "yes" if report.rolls_back_exactly else "no: speculation with it as target is refused",
         "multi-token prediction": f"{' '.join(mtp.values())}: {report.heads.reason}",
+        "usable depth": _depth_line(report.heads),
     }
     for label, value in rows.items():
         table.add_row(label, value)
+    return table
+
+
+def _depth_line(heads: HeadReport) -> str:
+    if not heads.usable_depth:
+        return "none"
+    return f"{heads.usable_depth} proposals a round, or more where --probe finds iterating worth it"
+
+
+def head_table(name: str, heads: HeadReport) -> Table:
+    """The heads beside a target as two columns."""
+    table = _two_columns(f"heads in {name}")
+    table.add_row("multi-token prediction", f"{' '.join(heads.capability.to_json().values())}: {heads.reason}")
+    table.add_row("usable depth", _depth_line(heads))
     return table
 
 
@@ -84,23 +115,42 @@ def fit_table(fit: AssistantFit) -> Table:
 
 def inspect(
     checkpoint: Annotated[str, typer.Argument(help="A Hugging Face directory, a GGUF file, or a name: smollm2.")],
+    *,
     assistant: Annotated[
         str | None, typer.Option(help="Also check whether this checkpoint fits as the draft model.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,  # noqa: FBT002
+    head: HeadOption = None,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe",
+            help="Load the model, and measure on a short text how its heads follow it under each wiring, and how deep.",
+        ),
+    ] = False,
+    dtype: DtypeOption = "checkpoint",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Show what a checkpoint is, from its headers alone: no weight is read and no code is run.
+    """Show what a checkpoint is, from its headers alone: without --probe no weight is read, and never is code run.
 
     Says which caches the layers have and whether a rejected suffix can be taken back exactly, and whether the
     prediction heads that the config claims are really there.
     """
+    from eredu.commands.probing import probe_named, probe_table  # noqa: PLC0415 (only where it is asked for)
+
     report = inspect_named(checkpoint)
     fit = None if assistant is None else fit_named(checkpoint, assistant)
+    beside = None if head is None else head_named(report, head)
+    found = probe_named(checkpoint, head, dtype=dtype) if probe else None
     if as_json:
-        fitted = {} if fit is None else {"assistant_fit": fit.to_json()}
-        typer.echo(json.dumps({**report.to_json(), **fitted}, indent=2))
+        more = {"assistant_fit": fit, "head": beside, "probe": found}
+        shown = {name: value.to_json() for name, value in more.items() if value is not None}
+        typer.echo(json.dumps({**report.to_json(), **shown}, indent=2))
         return
     console = Console()
     console.print(report_table(report))
     if fit is not None:
         console.print(fit_table(fit))
+    if head is not None and beside is not None:
+        console.print(head_table(head, beside))
+    if found is not None:
+        console.print(probe_table(found))

@@ -1,4 +1,4 @@
-"""A target with the assistant beside it, loaded by the names that the command line was given, and its prompts."""
+"""A target with its drafter, loaded by the names that the command line was given, and its prompts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Pair:
     """What one command decodes with.
 
     Attributes:
-        model: The target.
+        model: The target, with its prediction heads where they are to propose.
         assistant: The draft model, or None.
         tokenizer: The target's tokenizer.
     """
@@ -35,11 +35,30 @@ class Pair:
     tokenizer: Tokenizer
 
     @classmethod
-    def load(cls, model: str, assistant: str | None, *, dtype: str, placement: str) -> Pair:
-        """Load by names or paths. Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to do."""
+    def load(
+        cls,
+        model: str,
+        assistant: str | None,
+        *,
+        dtype: str,
+        placement: str,
+        head: str | None = None,
+        mtp: bool = True,
+    ) -> Pair:
+        """Load by names or paths; without `mtp` neither assistant nor heads.
+
+        Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to do.
+        """
+        if assistant is not None and head is not None:
+            raise OptionError("--assistant and --head are two drafters for one target; give one of them")
+        if not mtp:
+            assistant = head = None
+        with_heads = mtp and assistant is None
         tokenizer = load_tokenizer(resolve_checkpoint(model))
         draft_tokenizer = None if assistant is None else load_tokenizer(resolve_checkpoint(assistant))
-        target = eredu.load(model, tokenizer=tokenizer, dtype=dtype, placement=placement)
+        target = eredu.load(
+            model, tokenizer=tokenizer, dtype=dtype, placement=placement, head=head, with_heads=with_heads
+        )
         if assistant is None or draft_tokenizer is None:
             return cls(target, None, tokenizer)
         return cls(target, eredu.load_assistant(assistant, tokenizer=draft_tokenizer, dtype=dtype), tokenizer)
@@ -49,11 +68,13 @@ class Pair:
         """Whether decoding goes through a drafter: an assistant, or heads that the target has itself."""
         return self.assistant is not None or self.model.mtp_capability().is_ready
 
-    def require_assistant(self) -> Assistant:
-        """The assistant. Raises `OptionError` where none was named."""
-        if self.assistant is None:
-            raise OptionError("this needs a draft model beside the target; name one with --assistant")
-        return self.assistant
+    def require_drafter(self) -> None:
+        """Raise `OptionError` where neither an assistant was named nor the target has heads."""
+        if not self.speculates:
+            raise OptionError(
+                "this needs a drafter, and the target has no prediction heads of its own; name a draft model with "
+                "--assistant, or a directory of heads with --head"
+            )
 
     def decode(
         self, request: PreparedRequest, *, schedule: MtpSchedulerOptions, sink: EventSink, trace: TraceSink | None

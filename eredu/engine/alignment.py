@@ -1,6 +1,6 @@
 """How well heads follow their target along a text, row by row: the measure that tells a right wiring from a wrong one.
 
-Both read the text once, at temperature 1, and nothing is decoded. The measure of a row is the chance that the ratio
+Both read the text once, and nothing is decoded. The measure of a row is the chance that the ratio
 rule takes a proposal there, the sum over x of min(p(x), q(x)) (Leviathan et al. 2023, arXiv 2211.17192).
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -53,26 +54,31 @@ class FollowedRows:
     Attributes:
         accept: Chance that a proposal is taken, for each token from the first that counts and has a row; float64.
         agrees: Whether the most probable ids of target and head are one, likewise; bool.
+        ratio: min(1, q/p) at the token of the text, likewise; float64: the chance that the head proposes this token
+            and the rule takes it, over the target's chance of writing it.
     """
 
     accept: NDArray[np.float64]
     agrees: NDArray[np.bool_]
+    ratio: NDArray[np.float64]
 
 
-def follow(heads: PredictionHeads, rows: TargetRows, depth: int) -> list[FollowedRows]:
-    """Measure heads at depths 0 to `depth` - 1; entry i of each is about token max(first, 2 + depth) + i."""
+def follow(heads: PredictionHeads, rows: TargetRows, depth: int, *, temperature: float = 1.0) -> list[FollowedRows]:
+    """Measure heads at depths 0 to `depth` - 1, at a temperature above 0.
+
+    Entry i of depth d is about token max(first, 2 + d) + i.
+    """
     outputs = outputs_along(heads, heads.hidden(rows.record), rows.tokens, depth)
     followed = []
     for index, made in enumerate(outputs):
         start = max(rows.first, 2 + index)
         stage = heads.traits.stage_of(index)
-        parts = [
-            _compare(heads.logits(stage, made[at - 2 - index : stop - 2 - index]), rows.logits[at - 1 : stop - 1])
-            for at, stop in _chunks(start, rows.tokens.shape[0])
-        ]
-        followed.append(
-            FollowedRows(np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
-        )
+        parts = []
+        for at, stop in _chunks(start, rows.tokens.shape[0]):
+            head = heads.logits(stage, made[at - 2 - index : stop - 2 - index])
+            parts.append(_compare(head, rows.logits[at - 1 : stop - 1], rows.tokens[at:stop], temperature))
+        accept, agrees, ratio = (np.concatenate([part[column] for part in parts]) for column in range(3))
+        followed.append(FollowedRows(accept.astype(np.float64), agrees.astype(np.bool_), ratio.astype(np.float64)))
     return followed
 
 
@@ -80,9 +86,10 @@ def _chunks(start: int, stop: int) -> list[tuple[int, int]]:
     return [(at, min(at + CHUNK_ROWS, stop)) for at in range(start, stop, CHUNK_ROWS)]
 
 
-def _compare(head: mx.array, target: mx.array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Acceptance and agreement of rows of logits, each of shape (rows, vocabulary)."""
-    p, q = (mx.softmax(logits.astype(mx.float32), axis=-1, precise=True) for logits in (target, head))
+def _compare(head: mx.array, target: mx.array, text: mx.array, temperature: float) -> tuple[NDArray[Any], ...]:
+    """Acceptance, agreement and ratio of rows of logits, each of shape (rows, vocabulary), at the text's tokens."""
+    p, q = (mx.softmax(logits.astype(mx.float32) / temperature, axis=-1, precise=True) for logits in (target, head))
     accept = mx.minimum(p, q).sum(axis=-1)
     agrees = mx.argmax(target, axis=-1) == mx.argmax(head, axis=-1)
-    return np.array(accept, dtype=np.float64), np.array(agrees)
+    ratio = mx.take_along_axis(q, text[:, None], axis=-1) / mx.take_along_axis(p, text[:, None], axis=-1)
+    return np.array(accept), np.array(agrees), np.array(mx.minimum(ratio[:, 0], 1.0))

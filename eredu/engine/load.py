@@ -23,6 +23,7 @@ def load(
     placement: str = "auto",
     head: str | Path | None = None,
     with_heads: bool = True,
+    settle: bool = True,
 ) -> LoadedModel[MlxBackend]:
     """Load a target, with the prediction heads it has.
 
@@ -36,6 +37,7 @@ def load(
         placement: How target and drafter share the machine: `auto`, `one-stream`, `two-streams`, `two-devices`.
         head: A directory of prediction heads for the target (see `eredu.families`), taken instead of its own.
         with_heads: False leaves all heads aside.
+        settle: False leaves heads with their family's default wiring, unprobed.
 
     Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to do.
     """
@@ -49,7 +51,7 @@ def load(
         with_heads=with_heads,
     )
     backend = MlxBackend(checkpoint, chosen)
-    heads = settle_heads(checkpoint, backend.target_model)
+    heads = settle_heads(checkpoint, backend.target_model) if settle else checkpoint.heads
     return LoadedModel(backend if heads is checkpoint.heads else MlxBackend(replace(checkpoint, heads=heads), chosen))
 
 

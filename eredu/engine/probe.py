@@ -59,7 +59,8 @@ class HeadProbe:
         tokenizer: SHA-256 of the tokenizer.
         rows: Tokens that were predicted.
         wirings: Mean acceptance at the first depths, two where heads iterate, by wiring; the family's default first.
-        chosen: The wiring to run.
+        chosen: The wiring that fits best: the default, or one that is clearly better.
+        stated: The wiring that the checkpoint states, which is run whatever fits; None where it states none.
         depths: Mean acceptance under it by depth.
         usable: Proposals a round that are worth making.
         misreadings: Mean acceptance at the first depth if the files had been misread, in words.
@@ -69,6 +70,7 @@ class HeadProbe:
     rows: int
     wirings: dict[str, tuple[float, ...]]
     chosen: str
+    stated: str | None
     depths: tuple[float, ...]
     usable: int
     misreadings: dict[str, float]
@@ -81,6 +83,7 @@ class HeadProbe:
             "rows": self.rows,
             "wirings": {name: list(accept) for name, accept in self.wirings.items()},
             "chosen": self.chosen,
+            "stated": self.stated,
             "depths": list(self.depths),
             "usable": self.usable,
             "misreadings": self.misreadings,
@@ -97,6 +100,7 @@ class HeadProbe:
                 int(value["rows"]),
                 {str(name): tuple(map(float, accept)) for name, accept in value["wirings"].items()},
                 str(value["chosen"]),
+                None if value["stated"] is None else str(value["stated"]),
                 tuple(map(float, value["depths"])),
                 int(value["usable"]),
                 {str(name): float(accept) for name, accept in value["misreadings"].items()},
@@ -123,10 +127,7 @@ def settle_heads(checkpoint: LoadedCheckpoint, target: TargetModel) -> Predictio
     found = _recall(path)
     if found is None or found.chosen not in heads.variants():
         found = probe_heads(heads, target, tokenizer)
-        # A cache that cannot be written costs a probe at the next load, and changes no result.
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(found.to_json(), indent=2) + "\n", encoding="utf-8")
+        remember(found, heads, target, tokenizer)
     return found.apply(heads)
 
 
@@ -150,6 +151,7 @@ def probe_heads(heads: PredictionHeads, target: TargetModel, tokenizer: Tokenize
         rows=len(followed[chosen][0].accept),
         wirings={name: tuple(float(each.accept.mean()) for each in found) for name, found in followed.items()},
         chosen=chosen,
+        stated=next(iter(variants)) if heads.traits.settled else None,
         depths=depths,
         usable=_usable(depths, heads.traits.stages),
         misreadings={name: float(found.accept.mean()) for name, found in misread.items()},
@@ -201,6 +203,14 @@ def probe_path(heads: PredictionHeads, target: TargetModel, tokenizer: Tokenizer
         identity.update(np.array(start.astype(mx.float32)).tobytes())
     name = f"{tokenizer.fingerprint.digest[:16]}-{identity.hexdigest()[:32]}.json"
     return cache_directory() / "probes" / name
+
+
+def remember(found: HeadProbe, heads: PredictionHeads, target: TargetModel, tokenizer: Tokenizer) -> None:
+    """Keep a probe for the next load. A folder that cannot be written costs another probe, and changes no result."""
+    path = probe_path(heads, target, tokenizer)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found.to_json(), indent=2) + "\n", encoding="utf-8")
 
 
 def _recall(path: Path) -> HeadProbe | None:

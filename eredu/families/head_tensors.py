@@ -14,10 +14,9 @@ from typing import cast
 import mlx.core as mx
 
 from eredu.checkpoints.config import ModelConfig, read_config
-from eredu.checkpoints.heads import head_names, is_head_directory
-from eredu.checkpoints.layout import Layout, file_layout
-from eredu.checkpoints.safetensors_header import read_directory_headers, read_safetensors_metadata
-from eredu.checkpoints.tensors import StoredTensor
+from eredu.checkpoints.heads import head_names, weight_pattern
+from eredu.checkpoints.layout import Layout, head_layouts
+from eredu.checkpoints.safetensors_header import read_directory_headers
 from eredu.errors import CheckpointError
 
 FLOATING = frozenset({mx.float32, mx.float16, mx.bfloat16})
@@ -67,25 +66,15 @@ def read_head_tensors(directory: Path) -> HeadTensors:
     and a directory without any head tensor.
     """
     config = read_config(directory)
-    stored = read_directory_headers(directory, "*.safetensors" if is_head_directory(config) else "model*.safetensors")
+    stored = read_directory_headers(directory, weight_pattern(config))
     names = head_names(config, (tensor.name for tensor in stored))
     if not names:
         raise CheckpointError(f"{directory} holds no tensor of a prediction head for {config.model_type}")
-    cut = any(not name.endswith(canonical) for name, canonical in names.items())
-    arrays: dict[str, mx.array] = {}
-    layouts: dict[str, Layout] = {}
-    for file in sorted({tensor.file for tensor in stored if tensor.name in names}):
-        inside = [tensor for tensor in stored if tensor.file == file]
-        layout = _layout(directory / file, inside, cut=cut)
-        loaded = _load(directory / file)
-        for tensor in inside:
-            if tensor.name in names:
-                arrays[names[tensor.name]], layouts[names[tensor.name]] = loaded[tensor.name], layout
-    return HeadTensors(directory, config, arrays, layouts)
-
-
-def _layout(path: Path, tensors: list[StoredTensor], *, cut: bool) -> Layout:
-    return file_layout(path.name, tensors, read_safetensors_metadata(path).get("format"), cut=cut)
+    files = head_layouts(directory, stored, names)
+    loaded = {file: _load(directory / file) for file in files}
+    heads = [tensor for tensor in stored if tensor.name in names]
+    arrays = {names[tensor.name]: loaded[tensor.file][tensor.name] for tensor in heads}
+    return HeadTensors(directory, config, arrays, {names[tensor.name]: files[tensor.file] for tensor in heads})
 
 
 def _load(path: Path) -> Mapping[str, mx.array]:

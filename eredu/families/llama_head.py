@@ -19,6 +19,7 @@ from typing import Any
 
 import mlx.nn as nn
 
+from eredu.checkpoints.heads import stated_depth
 from eredu.errors import CheckpointError
 from eredu.families.filling import fill_module
 from eredu.families.fused_head import AFTER_NORMS, FusedHeads, FusedModule, stated_wiring
@@ -26,7 +27,6 @@ from eredu.families.head_tensors import HeadTensors
 from eredu.families.qwen_head import PREFIX
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.adapter import build_llama
-from eredu.options import MAX_PROPOSALS
 
 
 def load_llama_head(tensors: HeadTensors, target: TargetParts) -> FusedHeads:
@@ -45,6 +45,5 @@ def load_llama_head(tensors: HeadTensors, target: TargetParts) -> FusedHeads:
         raise CheckpointError(f"text_config of {config.path} does not describe a llama layer: {error}") from error
     module = FusedModule([layer], hidden, float(config.get("rms_norm_eps", 1e-5)))
     fill_module(module, tensors.renamed(lambda name: name.removeprefix(PREFIX)).arrays, tensors.directory)
-    most = max(1, config.count("max_proposals", 1, most=MAX_PROPOSALS))
-    wiring = stated_wiring(config)
-    return FusedHeads.of(module, target, max_proposals=most, wiring=wiring, default=AFTER_NORMS)
+    depth = max(1, stated_depth(config))
+    return FusedHeads.of(module, target, max_proposals=depth, wiring=stated_wiring(config), default=AFTER_NORMS)

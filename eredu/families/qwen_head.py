@@ -2,7 +2,8 @@
 
 The layer is a full-attention decoder layer of the target's class, gated attention and all. Norms are zero-centred in
 published files. Experts come packed, one tensor each, or stacked as mlx-lm stacks them. Published checkpoints have one
-head; of several, each makes the proposal of its number, as vLLM runs them.
+head; of several, each makes the proposal of its number, as vLLM runs them. A config.json may state `wiring` and
+`max_proposals` as that of a llama head does; published ones state neither, so a probe decides.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
+from eredu.checkpoints.heads import stated_depth
 from eredu.errors import CheckpointError
 from eredu.families.filling import fill_module
 from eredu.families.fused_head import AFTER_NORMS, FusedHeads, FusedModule, stated_wiring
@@ -35,8 +37,8 @@ def load_qwen_heads(tensors: HeadTensors, target: TargetParts) -> FusedHeads:
     layers = [_new_layer(target, sparse=f"layers.{i}.mlp.gate.weight" in arrays) for i in range(count)]
     module = FusedModule(layers, target.args.hidden_size, target.args.rms_norm_eps)
     fill_module(module, arrays, tensors.directory)
-    wiring = stated_wiring(tensors.config)
-    heads = FusedHeads.of(module, target, max_proposals=count, wiring=wiring, default=AFTER_NORMS)
+    depth, wiring = max(count, stated_depth(tensors.config)), stated_wiring(tensors.config)
+    heads = FusedHeads.of(module, target, max_proposals=depth, wiring=wiring, default=AFTER_NORMS)
     return replace(heads, shifted_norms=True)
 
 

@@ -64,6 +64,7 @@ def test_json_form_is_stable(write_directory: WriteDirectory) -> None:
         "mtp": {
             "claimed": 0,
             "tensors": 0,
+            "usable_depth": 0,
             "capability": {"state": "unavailable"},
             "reason": "the family llama has no prediction heads; an independent draft model can propose for it",
         },
@@ -150,11 +151,11 @@ WINDOW = {"sliding_window": 64}
         ),
         (
             {"model_type": "qwen3_next", "num_hidden_layers": 8},
-            [(CacheKind.RECURRENT, 6, None, Rollback.NOT_YET), (CacheKind.FULL, 2, None, Rollback.EXACT)],
+            [(CacheKind.RECURRENT, 6, None, Rollback.EXACT), (CacheKind.FULL, 2, None, Rollback.EXACT)],
         ),
         (
             {"model_type": "nemotron_h", "hybrid_override_pattern": "M-*E"},
-            [(CacheKind.RECURRENT, 1, None, Rollback.NOT_YET), (CacheKind.FULL, 1, None, Rollback.EXACT)],
+            [(CacheKind.RECURRENT, 1, None, Rollback.EXACT), (CacheKind.FULL, 1, None, Rollback.EXACT)],
         ),
         (
             {"model_type": "nemotron_h", "layers_block_type": ["attention", "moe", "attention"]},

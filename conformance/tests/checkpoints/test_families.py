@@ -10,6 +10,7 @@ from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 from eredu.checkpoints.caches import CacheKind, LayerCache
 from eredu.checkpoints.config import ModelConfig
 from eredu.checkpoints.families import CACHE_RULES, FULL_ATTENTION
+from eredu.families.recurrence import recurrences_of
 
 
 @pytest.mark.parametrize("family", FULL_ATTENTION)
@@ -53,7 +54,7 @@ def kind_of(cache: Any) -> LayerCache:
     if isinstance(cache, RotatingKVCache):
         return LayerCache(CacheKind.WINDOW, cache.max_size)
     if isinstance(cache, ArraysCache):
-        return LayerCache(CacheKind.RECURRENT)
+        return LayerCache(CacheKind.RECURRENT, followed=True)
     assert isinstance(cache, (KVCache, CacheList))
     return LayerCache(CacheKind.FULL)
 
@@ -62,6 +63,8 @@ def kind_of(cache: Any) -> LayerCache:
 def test_the_caches_are_those_that_a_built_model_makes(family: str) -> None:
     module = importlib.import_module(f"mlx_lm.models.{family}")
     values = {**TINY, **BUILT[family], "model_type": family}
-    made = module.Model(module.ModelArgs.from_dict(values)).make_cache()
-    told = CACHE_RULES[family](ModelConfig(Path("config.json"), values, values))
-    assert [kind_of(cache) for cache in made] == [cache for cache in told if cache is not None]
+    model = module.Model(module.ModelArgs.from_dict(values))
+    made = model.make_cache()
+    told = [cache for cache in CACHE_RULES[family](ModelConfig(Path("config.json"), values, values)) if cache]
+    assert [kind_of(cache) for cache in made] == told
+    assert set(recurrences_of(model)) == {place for place, cache in enumerate(told) if cache.followed}

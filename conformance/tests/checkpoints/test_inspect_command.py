@@ -21,9 +21,10 @@ def test_the_table_says_what_matters(write_directory: Callable[..., Path]) -> No
     assert result.exit_code == 0
     for part in (
         "qwen3_next (safetensors, 1 file(s))",
-        "refused",
-        "recurrent, rollback not yet",
+        "exact rollback",
+        "recurrent, rollback exact",
         "claims 1 prediction",
+        "usable depth",
     ):
         assert part in result.stdout
 

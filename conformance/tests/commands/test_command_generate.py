@@ -71,7 +71,19 @@ def test_no_assistant_is_plain_decoding(eredu_command: CommandLine, pair: PairDi
 def test_json_form(eredu_command: CommandLine, pair: PairDirectories) -> None:
     value = described(eredu_command, *words(pair, "--seed", "5"))
     assert value.keys() == {
-        *("model", "assistant", "mtp", "seed", "tokens", "text", "finish", "statistics", "schedule", "versions"),
+        *(
+            "model",
+            "assistant",
+            "head",
+            "mtp",
+            "seed",
+            "tokens",
+            "text",
+            "finish",
+            "statistics",
+            "schedule",
+            "versions",
+        ),
     }
     assert (value["seed"], value["finish"], len(value["tokens"])) == (5, "length", LENGTH)
     assert value["text"] == "".join("abcde"[token] for token in value["tokens"])

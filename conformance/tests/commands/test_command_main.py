@@ -50,7 +50,7 @@ def test_version(eredu_command: CommandLine) -> None:
         (["generate", "--model", "m", "--frobnicate", "hello"], "No such option: --frobnicate"),
         (["generate", "hello"], "Missing option '--model'"),
         (["generate", "--model", "m"], "Missing argument"),
-        (["bench", "--model", "m"], "Missing option '--assistant'"),
+        (["bench"], "Missing option '--model'"),
     ],
 )
 def test_usage_errors(eredu_command: CommandLine, arguments: Sequence[str], said: str) -> None:
