@@ -44,7 +44,7 @@ class EmbeddedExecutor(TargetExecutor):
     def open(self, request: GenerationRequest) -> MlxSequence:
         """Empty caches of target and heads for one request."""
         sequence = super().open(request)
-        sequence.heads = HeadState.of(self._heads, self._target.bucket)
+        sequence.heads = HeadState.of(self._heads, self._target.bucket, depth=request.options.max_proposals)
         return sequence
 
     def prefill(self, sequence: MlxSequence, limit: int) -> int:

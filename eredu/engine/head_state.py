@@ -59,17 +59,22 @@ class HeadState:
     verified: mx.array | None = None
 
     @classmethod
-    def of(cls, heads: PredictionHeads, bucket: int | None = None) -> HeadState:
-        """Nothing read yet; for `bucket` see `RollbackCache`."""
-        return cls([StageState(cache) for cache in heads.new_caches(bucket)])
+    def of(cls, heads: PredictionHeads, bucket: int | None = None, *, depth: int | None = None) -> HeadState:
+        """Nothing read yet; for `bucket` see `RollbackCache`.
+
+        Stages behind `depth` proposals a round would only be warmed, and what they wait for kept, so there are none.
+        """
+        return cls([StageState(cache) for cache in heads.new_caches(bucket)[:depth]])
 
     def read_prompt(self, heads: PredictionHeads, tokens: list[int], hidden: mx.array) -> list[mx.array]:
         """Take in the target's hidden rows of a prompt chunk and warm the stages; return what must be evaluated.
 
         The last row that each stage could read stays pending: the first draft step needs its output.
         """
-        self.stages[0].pending.append(hidden)
         made: list[mx.array] = []
+        if not self.stages:
+            return made
+        self.stages[0].pending.append(hidden)
         for number, stage in enumerate(self.stages):
             rows = min(stage.waiting, len(tokens) - 2 - number - stage.true_rows)
             if rows <= 0:
@@ -107,7 +112,7 @@ class HeadState:
         """Drop every guess, and let the hidden rows of the `kept` verified inputs wait for the stages."""
         for stage in self.stages:
             stage.cache.rollback(stage.true_rows)
-        if kept and self.verified is not None:
+        if kept and self.verified is not None and self.stages:
             self.stages[0].pending.append(self.verified[:kept])
         self.outputs = self.verified = None
 

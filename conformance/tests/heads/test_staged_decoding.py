@@ -13,6 +13,7 @@ from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.embedded_executor import EmbeddedExecutor
 from eredu.engine.head_state import HeadState
 from eredu.engine.mlx_backend import MlxBackend
+from eredu.families.staged_heads import StagedHeads
 from eredu.loaded import GenerationResult, LoadedModel, PreparedRequest
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording
@@ -31,6 +32,7 @@ RULES: dict[str, dict[str, Any]] = {
     "block": {"temperature": 0.9, "acceptance": "block"},
 }
 EXACT = ["greedy", "coupled"]
+GREEDY = SamplingOptions(temperature=0.0)
 PROMPT = tuple(int(token) for token in np.random.default_rng(2).integers(0, 64, size=21))
 LENGTH = 40
 
@@ -95,6 +97,19 @@ def test_tokens_are_the_plain_ones_with_rejections_at_every_row(
     assert lengths == set(range(count + 1)), "every number of accepted proposals must occur"
 
 
+def test_no_proposals_leave_the_heads_alone(checkpoint: LoadedCheckpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    def step(*_: Any) -> mx.array:
+        raise AssertionError("a head ran")
+
+    plain = decode(checkpoint, "greedy", 0)
+    monkeypatch.setattr(StagedHeads, "step", step)
+    model = LoadedModel(MlxBackend(checkpoint, Placement.choose()))
+    options = GenerationOptions(max_tokens=LENGTH, seed=5, max_proposals=0, eos_ids=frozenset(), sampling=GREEDY)
+    assert (
+        model.generate_prepared_chat_mtp(PreparedRequest(prompt=PROMPT, options=options), None).tokens == plain.tokens
+    )
+
+
 @pytest.mark.parametrize("rule", ["rejection", "block"])
 def test_every_rule_keeps_its_books(checkpoint: LoadedCheckpoint, rule: str) -> None:
     result = decode(checkpoint, rule, 3)
@@ -133,8 +148,9 @@ def test_head_caches_hold_true_rows_alone(
     with recording() as record:
         mx.eval(checkpoint.model(mx.array([tokens])))
     rows = heads.hidden(record)
-    for number, (stage, fresh) in enumerate(zip(state.stages, heads.new_caches(), strict=True)):
-        assert number >= count or stage.true_rows > len(PROMPT)
+    assert len(state.stages) == min(count, heads.traits.stages), "stages that never propose are not even warmed"
+    for number, (stage, fresh) in enumerate(zip(state.stages, heads.new_caches(), strict=False)):
+        assert stage.true_rows > len(PROMPT)
         behind = mx.array(tokens[1 + number :][: stage.true_rows], dtype=mx.uint32)
         rows = heads.step(number, rows[: stage.true_rows], behind, fresh)
         for ours, theirs in zip(held(stage.cache), held(fresh), strict=True):
