@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import mlx.core as mx
 
@@ -16,9 +15,10 @@ from eredu.engine.embedded_executor import EmbeddedExecutor
 from eredu.engine.models import AssistantModel, TargetModel
 from eredu.engine.target_executor import TargetExecutor
 from eredu.errors import CapabilityError, TokenizerError
-from eredu.mlx.cache import SequenceCache
-from eredu.mlx.compiled_step import CompiledSteps
+from eredu.mlx.adapter import lend_attention
+from eredu.mlx.cache import RollbackCache, SequenceCache
 from eredu.mlx.placement import Placement
+from eredu.mlx.row_cache import RowCache
 from eredu.terminal import OutputText
 from eredu.text.fingerprint import require_same_tokenizer
 
@@ -31,12 +31,6 @@ class Assistant:
     """An independent draft model with a tokenizer of its own. The drafter type of `MlxBackend`."""
 
     checkpoint: LoadedCheckpoint
-
-    @cached_property
-    def steps(self) -> CompiledSteps | None:
-        """Its steps, compiled where the host would be the bottleneck: on CUDA, without recurrent layers."""
-        worth = attention_bucket() is not None and not self.checkpoint.recurrences
-        return CompiledSteps(self.checkpoint.model) if worth else None
 
 
 @dataclass(frozen=True)
@@ -102,7 +96,13 @@ class MlxBackend:
         rows, tokenizer = self.target.vocabulary_size, self.target.tokenizer
         padding = () if tokenizer is None else tokenizer.vocabulary.padding_ids(rows)
         return TargetModel(
-            self.target.model, rows, self.target.context, attention_bucket(), padding, self.target.recurrences
+            self.target.model,
+            rows,
+            self.target.context,
+            attention_bucket(),
+            padding,
+            self.target.recurrences,
+            attention_cache(self.target),
         )
 
     def _assistant_model(self, drafter: Assistant) -> AssistantModel:
@@ -129,7 +129,7 @@ class MlxBackend:
             attention_bucket(),
             padding,
             checkpoint.recurrences,
-            drafter.steps,
+            attention_cache(checkpoint),
         )
 
 
@@ -137,6 +137,11 @@ def attention_bucket() -> int | None:
     """Padding of attention lengths on this machine: only CUDA plans anew for each length."""
     on_gpu = mx.default_device().type == mx.DeviceType.gpu
     return CUDA_BUCKET if on_gpu and not mx.metal.is_available() else None
+
+
+def attention_cache(checkpoint: LoadedCheckpoint) -> type[RollbackCache]:
+    """Cache of its full-attention layers: on CUDA one that attends for itself, where the family lends its attention."""
+    return RowCache if attention_bucket() is not None and lend_attention(checkpoint.model) else RollbackCache
 
 
 def _stubborn_kinds(checkpoint: LoadedCheckpoint) -> frozenset[str]:

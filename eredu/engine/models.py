@@ -11,8 +11,7 @@ import mlx.core as mx
 import numpy as np
 
 from eredu.mlx.adapter import LanguageModel
-from eredu.mlx.cache import SequenceCache
-from eredu.mlx.compiled_step import CompiledSteps
+from eredu.mlx.cache import RollbackCache, SequenceCache
 from eredu.mlx.recurrent import Recurrence
 from eredu.options import MAX_PROPOSALS
 
@@ -31,6 +30,7 @@ class TargetModel:
         bucket: Padding of attention lengths for its caches; None off CUDA.
         padding_ids: Rows that stand for no token: they are never sampled.
         recurrences: See `SequenceCache`.
+        attention_cache: See `SequenceCache`.
     """
 
     model: LanguageModel
@@ -39,6 +39,7 @@ class TargetModel:
     bucket: int | None = None
     padding_ids: tuple[int, ...] = ()
     recurrences: Mapping[int, Recurrence] = field(default_factory=dict)
+    attention_cache: type[RollbackCache] = RollbackCache
 
     @cached_property
     def _is_token(self) -> mx.array:
@@ -51,7 +52,7 @@ class TargetModel:
 
     def new_cache(self) -> SequenceCache:
         """Empty caches for one sequence."""
-        return SequenceCache(self.model, self.bucket, self.recurrences)
+        return SequenceCache(self.model, self.bucket, self.recurrences, attention_cache=self.attention_cache)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class AssistantModel:
         bucket: As in `TargetModel`.
         padding_ids: Ids below `proposable` that stand for no token, and are not proposed either.
         recurrences: See `SequenceCache`.
-        steps: See `SequenceCache`.
+        attention_cache: See `SequenceCache`.
     """
 
     model: LanguageModel
@@ -76,7 +77,7 @@ class AssistantModel:
     bucket: int | None = None
     padding_ids: tuple[int, ...] = ()
     recurrences: Mapping[int, Recurrence] = field(default_factory=dict)
-    steps: CompiledSteps | None = None
+    attention_cache: type[RollbackCache] = RollbackCache
 
     @cached_property
     def _is_token(self) -> mx.array:
@@ -85,7 +86,7 @@ class AssistantModel:
     def new_cache(self) -> SequenceCache:
         """Empty caches for one sequence."""
         return SequenceCache(
-            self.model, self.bucket, self.recurrences, steps=self.steps, journal_feeds=DRAFTER_FEEDS
+            self.model, self.bucket, self.recurrences, attention_cache=self.attention_cache, journal_feeds=DRAFTER_FEEDS
         )
 
     # rule: capability.same-vocabulary

@@ -6,8 +6,9 @@ mlx-lm changes signatures between releases, so whatever eredu uses of it passes 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -40,6 +41,15 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "mlx_lm.models.cache.KVCache.update_and_fetch": ("self", "keys", "values"),
     "mlx_lm.models.cache.KVCache.trim": ("self", "n"),
     "mlx_lm.models.cache.KVCache.is_trimmable": ("self",),
+    "mlx_lm.models.base.scaled_dot_product_attention": (
+        "queries",
+        "keys",
+        "values",
+        "cache",
+        "scale",
+        "mask",
+        "sinks",
+    ),
     "mlx_lm.models.base.create_attention_mask": ("h", "cache", "window_size", "return_array"),
     "mlx_lm.models.base.create_causal_mask": ("N", "offset", "window_size", "right_padding", "left_padding"),
     "mlx_lm.models.llama.Model.__call__": ("self", "inputs", "cache", "input_embeddings"),
@@ -108,6 +118,7 @@ __all__ = [
     "evaluate_model",
     "gated_delta_update",
     "is_quantized",
+    "lend_attention",
     "load_directory",
     "make_caches",
     "normalize_qk",
@@ -186,6 +197,35 @@ def evaluate_model(model: nn.Module) -> None:
 def build_llama(config: dict[str, Any]) -> nn.Module:
     """A llama model without weights, from Hugging Face config keys."""
     return cast(nn.Module, llama.Model(llama.ModelArgs.from_dict(config)))
+
+
+LENDING = frozenset({"mlx_lm.models.llama", "mlx_lm.models.qwen2", "mlx_lm.models.qwen3"})
+"""Modules whose decoders attend by one call of `scaled_dot_product_attention`, with nothing but a causal mask."""
+
+
+def lend_attention(model: LanguageModel) -> bool:
+    """Let a cache with a true `attends` attend for itself in the model's family; return whether the family can.
+
+    mlx-lm's decoders look the function up in their own module, so it is replaced there, once, by one that asks the
+    cache first and is the original for every other cache.
+    """
+    module: Any = sys.modules[type(model).__module__]
+    if module.__name__ not in LENDING:
+        return False
+    original = module.scaled_dot_product_attention
+    if not hasattr(original, "__wrapped__"):
+        module.scaled_dot_product_attention = _asking_the_cache(original)
+    return True
+
+
+def _asking_the_cache(original: Callable[..., mx.array]) -> Callable[..., mx.array]:
+    @wraps(original)
+    def attend(queries: mx.array, keys: mx.array, values: mx.array, cache: Any, scale: float, mask: Any) -> mx.array:
+        if getattr(cache, "attends", False):
+            return cast(mx.array, cache.attend(queries, keys, values, scale))
+        return original(queries, keys, values, cache=cache, scale=scale, mask=mask)
+
+    return attend
 
 
 def make_caches(model: LanguageModel) -> list[Any]:

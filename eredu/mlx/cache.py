@@ -13,7 +13,6 @@ import mlx.core as mx
 
 from eredu.errors import CapabilityError
 from eredu.mlx.adapter import AppendCache, CacheList, LanguageModel, make_caches
-from eredu.mlx.compiled_step import SMALL, CompiledSteps
 from eredu.mlx.fusion import visible_columns, visible_scores
 from eredu.mlx.recurrent import TARGET_FEEDS, Journal, JournalledFeed, Recurrence
 from eredu.mlx.taps import Recording, recording
@@ -99,7 +98,7 @@ class SequenceCache:
         bucket: See `RollbackCache`.
         recurrences: The recurrence of each recurrent layer, by its place among the caches; their modules are tapped.
         journal_feeds: How many of the latest feeds recurrent layers can take back.
-        steps: Compiled steps of the model, for a small drafter with a bucket; else None.
+        attention_cache: The cache of a full-attention layer.
     """
 
     def __init__(
@@ -109,13 +108,12 @@ class SequenceCache:
         recurrences: Mapping[int, Recurrence] | None = None,
         *,
         journal_feeds: int = TARGET_FEEDS,
-        steps: CompiledSteps | None = None,
+        attention_cache: type[RollbackCache] = RollbackCache,
     ) -> None:
-        self.layers: list[Any] = [_exact(layer, bucket) for layer in make_caches(model)]
+        self.layers: list[Any] = [_exact(layer, attention_cache, bucket) for layer in make_caches(model)]
         self.bucket = bucket
         self._recurrences = recurrences or {}
         self._journal = Journal(self._recurrences, journal_feeds)
-        self._steps = steps
         self._length = 0
 
     @property
@@ -134,24 +132,7 @@ class SequenceCache:
 
     def feed(self, model: LanguageModel, tokens: mx.array) -> mx.array:
         """Run the model on tokens of shape (rows,); return logits of shape (rows, vocabulary), lazily."""
-        if tokens.shape[0] == 1 and self._steps is not None and self._has_room():
-            return self._step(self._steps, tokens)
         return self.feed_recorded(model, tokens)[0]
-
-    def _has_room(self) -> bool:
-        """Whether every layer's buffers take one more row as they are, and are small enough to be copied."""
-        if self._length == 0 or not all(type(layer) is RollbackCache for layer in self.layers):
-            return False
-        capacity: int = self.layers[0].keys.shape[2]
-        return self._length < capacity and 2 * sum(int(layer.keys.nbytes) for layer in self.layers) <= SMALL
-
-    def _step(self, steps: CompiledSteps, token: mx.array) -> mx.array:
-        buffers = [array for layer in self.layers for array in (layer.keys, layer.values)]
-        logits, grown = steps.step(token, self._length, buffers)
-        self._length += 1
-        for layer, keys, values in zip(self.layers, grown[::2], grown[1::2], strict=True):
-            layer.keys, layer.values, layer.offset = keys, values, self._length
-        return logits
 
     def feed_recorded(self, model: LanguageModel, tokens: mx.array) -> tuple[mx.array, Recording]:
         """As `feed`, with what the tapped modules saw. The rows may be rolled back one by one."""
@@ -209,10 +190,10 @@ class RollbackList(CacheList):  # type: ignore[misc]
             cache.rollback(length)
 
 
-def _exact(layer: Any, bucket: int | None) -> Any:
+def _exact(layer: Any, attention_cache: type[RollbackCache], bucket: int | None) -> Any:
     """The layer's cache in the form that rolls back exactly, where there is one."""
     if type(layer) is AppendCache:
-        return RollbackCache(bucket)
+        return attention_cache(bucket)
     if type(layer) is CacheList and all(type(cache) is AppendCache for cache in layer.caches):
         return RollbackList(*[RollbackCache() for _ in layer.caches])
     return layer
