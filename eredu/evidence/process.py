@@ -21,12 +21,10 @@ from eredu.evidence.portfolio import Portfolio, portfolio
 from eredu.evidence.resolution import MISS, Design
 from eredu.evidence.tally import Tally, add_up, tally_of, uniforms_before
 
-LEAST_CHUNK, MOST_CHUNK = 16, 2048
+LEAST_CHUNK, MOST_CHUNK = 32, 2048
 """Tokens that learning bets wait before they use what they saw: a 16th of all so far, within these bounds."""
 CHUNK_CELLS = 1 << 20
 """Numbers in the rows of one chunk at the most, so that its arrays stay small."""
-EFFICIENCY = 0.8
-"""Share of the divergence that the best fraction of a grid grows by, where neighbours differ by a factor of 3.3."""
 BURDEN = 2.0
 """Tolerances that a deviation must exceed before the charged bets grow; measured for leaks at 2e-3."""
 
@@ -93,13 +91,16 @@ class Step:
 
 
 def design_of(terms: Terms, bets: Portfolio | None = None) -> Design:
-    """Design of a validation with a portfolio: its least bet must notice, at the measured efficiency."""
+    """Design of a validation with a portfolio.
+
+    The bet of least weight is taken for the one that must notice. That its fraction is one of a grid costs up to a fifth
+    of its growth, and that its neighbours and other families notice too is worth more: the tests measure both together.
+    """
     weight = float(np.exp((bets or portfolio()).log_weights.min()))
     return Design(
         alpha=terms.alpha,
         tolerance=terms.tolerance,
         weight=weight,
-        efficiency=EFFICIENCY,
         burden=BURDEN,
         miss=MISS,
     )

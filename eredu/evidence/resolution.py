@@ -33,7 +33,6 @@ class Design:
         alpha: Chance of rejecting a right subject.
         tolerance: Total variation per token that arithmetic alone may cause.
         weight: Weight of the bet that must notice.
-        efficiency: Share of the divergence that this bet grows by; below 1 because its fraction is one of a grid.
         burden: Deviation that the tolerance takes away, in tolerances; above 1 because payoffs are charged for their
             whole range.
         miss: Chance of a miss.
@@ -42,14 +41,13 @@ class Design:
     alpha: float
     tolerance: float = 0.0
     weight: float = 1.0
-    efficiency: float = 1.0
     burden: float = 1.0
     miss: float = MISS
 
     @property
     def nats(self) -> float:
         """Divergence that must add up."""
-        return needed_divergence(self.alpha * self.weight, self.miss) / self.efficiency
+        return needed_divergence(self.alpha * self.weight, self.miss)
 
     def resolved(self, tokens: int) -> float:
         """Total variation per token that `tokens` would have shown; 1 where they show nothing."""
