@@ -60,17 +60,15 @@ class BranchResolution:
 
 
 # rule: promotion.full-acceptance-and-equal-bonus, lookahead.drop-whole, bonus.from-target
-def resolve_branch(drafted: int, next_depth: int, guess: int, bonus: int | None) -> BranchResolution:
-    """Decide over a branch of `drafted` tokens.
+def resolve_branch(drafted: int, next_depth: int, guess: int, bonus: int) -> BranchResolution:
+    """Decide over a branch of `drafted` tokens whose parent was accepted whole and did not end the output.
 
     Args:
         drafted: Tokens of the branch, at least 1.
         next_depth: Proposals that the next round may carry.
         guess: The branch's first token.
-        bonus: The bonus of the parent; None unless all its proposals were accepted and nothing was terminal.
+        bonus: The bonus of the parent.
     """
-    if bonus is None:
-        return BranchResolution(BranchOutcome.DROPPED, drafted)
     if guess != bonus:
         return BranchResolution(BranchOutcome.DROPPED, drafted, compared=True)
     # rule: promotion.consume-one-reuse-the-rest

@@ -87,13 +87,9 @@ def resolve_round(
 
     resolved, before = BranchResolution(), adaptive
     if branch is not None:
-        complete = outcome.accepted == len(outcome.proposals) and next_depth is not None
-        resolved = resolve_branch(
-            branch.drafted,
-            0 if next_depth is None else next_depth.count,
-            branch.guess() if complete else -1,
-            outcome.token if complete else None,
-        )
+        resolved = BranchResolution(BranchOutcome.DROPPED, branch.drafted)
+        if next_depth is not None and outcome.accepted == len(outcome.proposals):
+            resolved = resolve_branch(branch.drafted, next_depth.count, branch.guess(), outcome.token)
         adaptive = before.observe(branch.planned, resolved)
 
     target_tokens = int(emitted == outcome.accepted + 1)

@@ -110,6 +110,7 @@ _SCHEDULE = (
         before="CommitPlan(kept=0, tokens=())",
         after="CommitPlan(kept=1, tokens=())",
         killer=f"{_SCHEDULING}/test_schedule_cancel.py::test_cancelled_between_turns",
+        kind=Kind.STATEFUL,
     ),
     EngineFault(
         name="output-grows-where-it-is-resolved",
@@ -142,7 +143,6 @@ _LOOKAHEAD = (
         before="after.discarded <= after.reused",
         after="after.discarded <= after.reused + 1",
         killer=f"{_SCHEDULING}/test_schedule_lookahead.py::test_a_window_pays_while_planned_discards_do_not_outnumber_reuses",
-        kind=Kind.STATEFUL,
     ),
     EngineFault(
         name="branch-plans-past-the-budget",

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import pytest
 
-from eredu.backend import ExecutorTraits, GenerationRequest
+from eredu.backend import ExecutorTraits, GenerationRequest, VerificationOutcome
 from eredu.engine.addresses import coin_keys, draft_key, final_keys, noise_keys
 from eredu.errors import OptionError
 from eredu.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.randomness import RequestRandomness, Role
 from eredu.scheduling.admission import admit
+from eredu.scheduling.clipping import Depth
 from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, planned_length
-from eredu.statistics import BranchOutcome
+from eredu.scheduling.resolution import resolve_round
+from eredu.statistics import BranchOutcome, ClipReason, RequestStatistics
 from eredu.terminal import FinishReason, StopSequences, TerminalWatch
 from eredu_conformance.oracles.grammars import bracket_grammar
 from eredu_conformance.subjects.grammar_state import GrammarState
@@ -65,6 +68,29 @@ def test_one_reused_token_pays_for_one_discarded() -> None:
     assert AdaptiveLookahead(1).observe(2, reused).enabled
     assert AdaptiveLookahead(1).observe(3, reused).enabled
     assert not AdaptiveLookahead(1).observe(4, reused).enabled
+
+
+# rule: adaptive.disable-when-unpaid
+def test_a_guess_that_came_true_alone_pays_for_nothing() -> None:
+    assert not AdaptiveLookahead(1).observe(1, BranchResolution(BranchOutcome.PROMOTED, 1, 0, compared=True)).enabled
+
+
+def test_the_books_take_the_times_that_a_round_is_given() -> None:
+    round_of_one = partial(
+        resolve_round,
+        outcome=VerificationOutcome((), 0, 3),
+        depth=Depth(0, ClipReason.REQUEST),
+        branch=None,
+        watch=TerminalWatch(9, 9, frozenset()),
+        adaptive=AdaptiveLookahead(None),
+        statistics=RequestStatistics(drafting_s=0.5, waiting_s=0.25),
+        requested=0,
+        committed=1,
+        traits=WIDE,
+    )
+    told, untold = round_of_one(drafting_s=2.0, waiting_s=4.0).statistics, round_of_one().statistics
+    assert (told.drafting_s, told.waiting_s) == (2.5, 4.25)
+    assert (untold.drafting_s, untold.waiting_s) == (0.5, 0.25)
 
 
 # rule: adaptive.disable-when-unpaid, statistics.lookahead-balance

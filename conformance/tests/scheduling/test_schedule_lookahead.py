@@ -23,11 +23,10 @@ PROMOTED, DROPPED = BranchOutcome.PROMOTED, BranchOutcome.DROPPED
         (1, 4, 1, 1, BranchResolution(PROMOTED, 1, 0, compared=True)),
         (5, 0, 1, 1, BranchResolution(PROMOTED, 5, 0, compared=True)),
         (5, 4, 1, 2, BranchResolution(DROPPED, 5, 0, compared=True)),
-        (5, 4, 1, None, BranchResolution(DROPPED, 5, 0, compared=False)),
     ],
 )
 def test_a_branch_lives_only_on_its_own_guess(
-    drafted: int, next_depth: int, guess: int, bonus: int | None, expected: BranchResolution
+    drafted: int, next_depth: int, guess: int, bonus: int, expected: BranchResolution
 ) -> None:
     resolved = resolve_branch(drafted, next_depth, guess, bonus)
     assert resolved == expected
