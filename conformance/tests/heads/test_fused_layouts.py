@@ -308,7 +308,7 @@ def test_several_layers_are_several_stages(tmp_path: Path) -> None:
     heads = load(both.write(tmp_path))
     assert (heads.traits.stages, heads.traits.max_proposals) == (2, 2)
     outputs = [np.array(heads.step(stage, ROWS, TOKENS, heads.new_caches()[stage])) for stage in (0, 1)]
-    assert not np.allclose(*outputs)
+    assert not np.allclose(outputs[0], outputs[1])
 
 
 def test_depth_ends_where_heads_cannot_iterate(published: FusedHeads) -> None:
