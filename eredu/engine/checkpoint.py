@@ -18,7 +18,7 @@ from eredu.errors import CheckpointError, OptionError
 from eredu.families.head import PredictionHeads
 from eredu.families.loading import load_heads
 from eredu.families.recurrence import recurrences_of
-from eredu.families.target_mends import mend_target
+from eredu.families.target_mends import mend_layers, mend_target
 from eredu.mlx.adapter import LanguageModel, cast_model, is_quantized, load_directory
 from eredu.mlx.gguf import load_gguf
 from eredu.mlx.recurrent import Recurrence
@@ -128,6 +128,7 @@ def load_checkpoint(
         heads = load_heads(place, model)
         for module in heads.modules:
             cast(module)
+            mend_layers(module)
     return LoadedCheckpoint(path, model, config, tokenizer, is_quantized(model), heads)
 
 
