@@ -25,7 +25,7 @@ CHOICE = "Which checks"
 REPORTS = "Reports"
 
 TIERS = ("quick", "standard", "nightly")
-KINDS = ("path", "law", "state", "stateful", "trace")
+KINDS = ("path", "law", "state", "stateful", "trace", "family")
 
 
 def conformance(
@@ -45,6 +45,14 @@ def conformance(
     ] = None,
     rule: Annotated[
         list[str] | None, typer.Option(metavar="PATTERN", help="Rules, such as 'terminal.*'.", rich_help_panel=CHOICE)
+    ] = None,
+    family: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Model families of the zoo, or all: their checks, and no others.",
+            rich_help_panel=CHOICE,
+        ),
     ] = None,
     check: Annotated[
         list[str] | None,
@@ -90,6 +98,7 @@ def conformance(
             kinds=tuple(Kind(_one_of("--kind", item, KINDS)) for item in kind or ()),
             rules=tuple(rule or ()),
             checks=tuple(check or ()),
+            families=_families(family or [], kind or []),
             seed=_seed(seed, tier),
         )
         if list_checks:
@@ -117,6 +126,17 @@ def _one_of(option: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
         raise OptionError(f"{option} was {value!r}; expected one of {', '.join(known)}")
     return value
+
+
+def _families(names: list[str], kinds: list[str]) -> tuple[str, ...]:
+    """Patterns over model families; the kind alone means all of them."""
+    from eredu_conformance.zoo import MEMBERS  # noqa: PLC0415
+
+    if "all" in names or (not names and "family" in kinds):
+        return ("*",)
+    for name in names:
+        _one_of("--family", name, ("all", *MEMBERS))
+    return tuple(names)
 
 
 def _seed(seed: int | None, tier: str) -> int:

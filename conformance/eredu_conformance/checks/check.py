@@ -26,6 +26,8 @@ class Kind(StrEnum):
     """The engine in lock-step with the machine of the spec."""
     TRACE = "trace"
     """The engine's own log, replayed."""
+    FAMILY = "family"
+    """One model family's tiny checkpoint, from the inside; only where a run names families."""
 
 
 class Tier(StrEnum):
@@ -142,6 +144,7 @@ class Check:
         about: The claim in a sentence.
         needs: What the subject must declare.
         run: Does it.
+        family: The model family that it is about; None for the rules of an engine.
     """
 
     id: str
@@ -151,6 +154,7 @@ class Check:
     about: str
     run: Run = field(repr=False)
     needs: Needs = Needs()
+    family: str | None = None
 
     def __post_init__(self) -> None:
         if not self.id.startswith(f"{self.kind.value}."):

@@ -20,6 +20,7 @@ class Plan:
         kinds: Kinds; empty means all.
         rules: Shell patterns over rules; empty means all.
         checks: Shell patterns over ids; empty means all. An id in full is taken whatever its tier.
+        families: Shell patterns over model families: their checks and no others; empty means the rules of an engine.
         seed: Seed of every check.
     """
 
@@ -27,6 +28,7 @@ class Plan:
     kinds: tuple[Kind, ...] = ()
     rules: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
     seed: int = 0
 
     def select(self, among: Iterable[Check] | None = None) -> tuple[Check, ...]:
@@ -43,6 +45,10 @@ class Plan:
     def _takes(self, check: Check) -> bool:
         if check.id in self.checks:
             return True
+        if check.family is None if self.families else check.family is not None:
+            return False
+        if check.family is not None and not any(fnmatchcase(check.family, pattern) for pattern in self.families):
+            return False
         return (
             self.tier.includes(check.tier)
             and (not self.kinds or check.kind in self.kinds)

@@ -48,6 +48,34 @@ class RuleLine:
         return "no violation seen" if self.count(Outcome.PASSED) else "not asked"
 
 
+@dataclass(frozen=True)
+class FamilyCell(RuleLine):
+    """All results about one claim for one model family; `rule` is the rule of the first."""
+
+    @property
+    def claim(self) -> str:
+        """The claim: what stands between the kind and the family in the ids."""
+        return self.results[0].id.partition("/")[0].partition(".")[2]
+
+    @property
+    def passed(self) -> int:
+        """Results that passed."""
+        return self.count(Outcome.PASSED)
+
+
+@dataclass(frozen=True)
+class FamilyLine:
+    """All results about one model family.
+
+    Attributes:
+        family: The family.
+        cells: Its claims, in the order of the run.
+    """
+
+    family: str
+    cells: tuple[FamilyCell, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """A run.
@@ -87,6 +115,19 @@ class Report:
         """Results by rule, in the order in which rules come first."""
         names = dict.fromkeys(result.rule for result in self.results)
         return tuple(RuleLine(name, tuple(r for r in self.results if r.rule == name)) for name in sorted(names))
+
+    @cached_property
+    def families(self) -> tuple[FamilyLine, ...]:
+        """Results by model family, in the order of the run; empty where no family was asked for."""
+        lines: dict[str, dict[str, list[CheckResult]]] = {}
+        for result in self.results:
+            if result.family is not None:
+                claims = lines.setdefault(result.family, {})
+                claims.setdefault(result.id.partition("/")[0], []).append(result)
+        return tuple(
+            FamilyLine(family, tuple(FamilyCell(found[0].rule, tuple(found)) for found in claims.values()))
+            for family, claims in lines.items()
+        )
 
     def standing(self, result: CheckResult) -> Standing | None:
         """A result beside what was expected; None for one that was skipped or not judged."""

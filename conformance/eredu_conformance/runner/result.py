@@ -40,6 +40,7 @@ class CheckResult:
         elapsed_s: Seconds it took.
         runs: Runs that it asked of the subject.
         tokens: Output tokens that it saw.
+        family: The model family that it is about, or None.
     """
 
     id: str
@@ -56,6 +57,7 @@ class CheckResult:
     elapsed_s: float = 0.0
     runs: int = 0
     tokens: int = 0
+    family: str | None = None
 
     @classmethod
     def of(cls, check: Check, seed: int, outcome: Outcome, message: str, **others: Any) -> CheckResult:
@@ -69,5 +71,6 @@ class CheckResult:
             seed=seed,
             outcome=outcome,
             message=message,
+            family=check.family,
             **others,
         )

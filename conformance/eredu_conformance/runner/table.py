@@ -12,10 +12,12 @@ from rich.text import Text
 from eredu_conformance.checks.check import Check
 from eredu_conformance.protocol import Standing
 from eredu_conformance.runner.replay import replay_command, writing_command
-from eredu_conformance.runner.report import Report, RuleLine
+from eredu_conformance.runner.report import FamilyCell, Report, RuleLine
 from eredu_conformance.runner.result import CheckResult, Outcome
 
 _STYLES = {"broken": "bold red", "not judged": "bold yellow", "no violation seen": "green", "not asked": "dim"}
+_MARKS = {"broken": "!", "not judged": "?", "no violation seen": "", "not asked": ""}
+"""Behind a cell's count: a failure, or a check that raised. The rest was skipped."""
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -24,6 +26,8 @@ def print_report(report: Report, console: Console) -> None:
     for result in report.results:
         if result.outcome is Outcome.BROKEN or report.standing(result) is Standing.FAILED:
             _print_failure(report, result, console)
+    if report.families:
+        console.print(family_table(report))
     if report.results:
         console.print(rule_table(report))
         _print_skips(report, console)
@@ -43,6 +47,29 @@ def rule_table(report: Report) -> Table:
     for line in report.rules:
         table.add_row(*_cells(report, line))
     return table
+
+
+def family_table(report: Report) -> Table:
+    """Results by model family: a row a family, a column a claim."""
+    title = f"{report.subject}, checks passed by model family, seed {report.plan.seed}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("family", no_wrap=True)
+    claims = tuple(dict.fromkeys(cell.claim for line in report.families for cell in line.cells))
+    for claim in claims:
+        table.add_column(claim, justify="right", no_wrap=True)
+    for line in report.families:
+        cells = {cell.claim: cell for cell in line.cells}
+        table.add_row(line.family, *(_family_cell(cells.get(claim)) for claim in claims))
+    return table
+
+
+def _family_cell(cell: FamilyCell | None) -> Text:
+    """How many of a cell's checks passed; a dot where a family has no such claim."""
+    if cell is None:
+        return Text("·", style="dim")
+    whole = cell.passed == len(cell.results)
+    shown = str(cell.passed) if whole else f"{cell.passed}/{len(cell.results)}{_MARKS[cell.verdict]}"
+    return Text(shown, style=_STYLES[cell.verdict])
 
 
 def _cells(report: Report, line: RuleLine) -> list[str | Text]:

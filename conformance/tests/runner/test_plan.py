@@ -8,12 +8,13 @@ from eredu_conformance.checks.check import Kind, Tier
 from eredu_conformance.checks.registry import all_checks
 from eredu_conformance.protocol import ConformanceError
 from eredu_conformance.runner import Plan
+from eredu_conformance.zoo import MEMBERS
 
 
 def test_tiers_grow() -> None:
     sizes = [len(Plan(tier=tier).select()) for tier in Tier]
     assert sizes == sorted(set(sizes))
-    assert sizes[-1] == len(all_checks())
+    assert sizes[-1] == sum(check.family is None for check in all_checks())
 
 
 def test_kinds_rules_and_patterns_narrow() -> None:
@@ -25,6 +26,17 @@ def test_kinds_rules_and_patterns_narrow() -> None:
 def test_an_id_in_full_is_taken_whatever_the_tier() -> None:
     nightly = next(check for check in all_checks() if check.tier is Tier.NIGHTLY)
     assert Plan(tier=Tier.QUICK, checks=(nightly.id,)).select() == (nightly,)
+
+
+def test_families_are_asked_for_by_name_and_bring_nothing_else() -> None:
+    chosen = Plan(tier=Tier.QUICK, families=("qwen3.5", "llama")).select()
+    assert {check.family for check in chosen} == {"qwen3.5", "llama"}
+    assert {check.kind for check in chosen} == {Kind.FAMILY}
+    everything = Plan(families=("*",)).select()
+    assert everything == tuple(check for check in all_checks() if check.family is not None)
+    assert {check.family for check in everything} == set(MEMBERS)
+    with pytest.raises(ConformanceError, match="no check is chosen"):
+        Plan(kinds=(Kind.FAMILY,)).select()
 
 
 def test_an_empty_choice_is_an_error() -> None:
