@@ -33,12 +33,20 @@ ASSUMED: Mapping[str, Mapping[str, Any]] = {
 """Settings by `model_type`."""
 
 
-def require_assumed(config: ModelConfig) -> None:
-    """Raises `CapabilityError` naming the first setting that the family's class would pass over."""
+def broken_assumption(config: ModelConfig) -> str | None:
+    """The first setting that the family's class would pass over, in a sentence; None where there is none."""
     for key, expected in ASSUMED.get(config.model_type, {}).items():
         given = config.get(key)
         if given is not None and given != expected:
-            raise CapabilityError(
+            return (
                 f"{config.path} sets {key} to {given!r}; mlx-lm's {config.model_type} computes {expected!r} whatever "
                 "the config says, so it would be another model. Use an engine that follows the setting"
             )
+    return None
+
+
+def require_assumed(config: ModelConfig) -> None:
+    """Raises `CapabilityError` with what `broken_assumption` says."""
+    broken = broken_assumption(config)
+    if broken is not None:
+        raise CapabilityError(broken)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eredu.capability import MtpCapability, MtpCheckpointKind
+from eredu.checkpoints.assumptions import broken_assumption
 from eredu.checkpoints.caches import LayerCache
 from eredu.checkpoints.config import ModelConfig
 from eredu.checkpoints.families import ASSISTANTS, FULL, LATENT
@@ -233,7 +234,11 @@ def head_report(config: ModelConfig, tensor_names: Iterable[str]) -> HeadReport:
             f"such as {missing[0]}: the checkpoint is incomplete. Fetch all its weight files, or a conversion that "
             "keeps the heads"
         )
-    return replace(judge_heads(family, claim.count, found), stated_depth=stated_depth(config))
+    report = replace(judge_heads(family, claim.count, found), stated_depth=stated_depth(config))
+    broken = broken_assumption(config)
+    if broken is None or not report.capability.is_ready:
+        return report
+    return replace(report, capability=MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, family), reason=broken)
 
 
 def stated_depth(config: ModelConfig) -> int:
