@@ -87,7 +87,7 @@ class MlxBackend:
         for role, checkpoint in (("target", self.target), ("assistant", drafter.checkpoint)):
             # rule: capability.no-silent-fallback, rollback.exact-state
             _require_rollback(role, checkpoint)
-        executor = AssistantExecutor(self.target_model, self._assistant_model(drafter), self.placement)
+        executor = AssistantExecutor(self.target_model, self.assistant_model(drafter), self.placement)
         return visitor.visit(executor)
 
     @property
@@ -105,7 +105,11 @@ class MlxBackend:
             attention_cache(self.target),
         )
 
-    def _assistant_model(self, drafter: Assistant) -> AssistantModel:
+    def assistant_model(self, drafter: Assistant) -> AssistantModel:
+        """The assistant, ready to be fed, its rows fitted to the target's.
+
+        Raises `TokenizerError` where its tokenizer is not the target's.
+        """
         checkpoint = drafter.checkpoint
         proposable = min(self.target.vocabulary_size, checkpoint.vocabulary_size)
         padding: tuple[int, ...] = ()
