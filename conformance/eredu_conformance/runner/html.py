@@ -31,7 +31,7 @@ def html_page(report: Report) -> str:
     """The page."""
     title = f"{report.subject}: conformance, {report.plan.tier.value} tier, seed {report.plan.seed}"
     parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in summary(report))]
-    parts += [_smoke(report), _rules(report), _failures(report), _checks(report)]
+    parts += [_smoke(report), _families(report), _rules(report), _failures(report), _checks(report)]
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width'>"
@@ -47,6 +47,24 @@ def _smoke(report: Report) -> str:
         return f"<p class='dim'>Smoke stage: {len(report.smoke.checks)} checks, nothing wrong.</p>"
     rows = "".join(f"<li><code>{escape(c.name)}</code>: {escape(c.blame)}. {escape(c.message)}</li>" for c in wrong)
     return f"<h2>Smoke stage</h2><ul class='bad'>{rows}</ul>"
+
+
+def _families(report: Report) -> str:
+    if not report.families:
+        return ""
+    claims = tuple(dict.fromkeys(cell.claim for line in report.families for cell in line.cells))
+    head = "".join(f"<th>{escape(claim)}</th>" for claim in claims)
+    rows = ""
+    for line in report.families:
+        cells = {cell.claim: cell for cell in line.cells}
+        rows += f"<tr><td>{escape(line.family)}</td>" + "".join(
+            f"<td class='n {_CLASSES[cell.verdict]}'>{cell.passed} of {len(cell.results)}</td>"
+            if (cell := cells.get(claim)) is not None
+            else "<td></td>"
+            for claim in claims
+        )
+        rows += "</tr>"
+    return f"<h2>By model family</h2><table><tr><th>family</th>{head}</tr>{rows}</table>"
 
 
 def _rules(report: Report) -> str:

@@ -26,6 +26,10 @@ def report_record(report: Report) -> dict[str, Any]:
             {"rule": line.rule, "verdict": line.verdict, "checks": [result.id for result in line.results]}
             for line in report.rules
         ],
+        "families": [
+            {"family": line.family, "claims": {cell.claim: cell.verdict for cell in line.cells}}
+            for line in report.families
+        ],
         "checks": [
             {
                 **asdict(result),

@@ -18,9 +18,11 @@ from eredu.mlx.recurrent import Journal
 from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import CheckFailure
 from eredu_conformance.checks.registry import check_named
-from eredu_conformance.protocol import Capabilities
+from eredu_conformance.protocol import Capabilities, SmokeReport
 from eredu_conformance.runner import Plan, Report, SubjectSource
+from eredu_conformance.runner.html import html_page
 from eredu_conformance.runner.judging import judge
+from eredu_conformance.runner.records import report_record
 from eredu_conformance.runner.table import family_table
 from eredu_conformance.subjects.eredu import EreduSubject
 
@@ -120,15 +122,20 @@ def test_the_table_has_a_row_a_family_and_a_column_a_claim(bench: Bench, monkeyp
         patch.setattr(RollbackCache, "rollback", _row_too_many)
         bad = [judge(check_named(f"family.greedy/qwen3/k{k}"), bench, 0) for k in (1, 2)]
     report = Report(
-        source=SubjectSource(), plan=Plan(families=("*",)), smoke=None, capabilities=bench.capabilities,  # type: ignore[arg-type]
+        source=SubjectSource(),
+        plan=Plan(families=("*",)),
+        smoke=SmokeReport(checks=()),
+        capabilities=bench.capabilities,
         results=(*good, *bad),
-    )  # fmt: skip
+    )
     stream = io.StringIO()
     Console(file=stream, width=80).print(family_table(report))
     lines = [line.split() for line in stream.getvalue().splitlines()]
     assert ["family", "rollback", "greedy"] in lines
     assert ["llama", "1", "1"] in lines
     assert ["qwen3", "·", "0/2!"] in lines
+    assert "<td class='n bad'>0 of 2</td>" in html_page(report)
+    assert report_record(report)["families"][1] == {"family": "qwen3", "claims": {"greedy": "broken"}}
 
 
 def test_the_command_knows_families(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
