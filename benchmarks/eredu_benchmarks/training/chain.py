@@ -66,13 +66,13 @@ class Agreement:
     ) -> Agreement:
         """From logits that predict `successors`, shape (batch, time)."""
         if temperature == 0:
-            same = torch.stack([(target.argmax(-1) == draft.argmax(-1)).double() for draft in drafts])
+            same = torch.stack([(target.argmax(-1) == draft.argmax(-1)).float() for draft in drafts])
             return cls(same, same)
-        p = (target.double() / temperature).softmax(-1)
+        p = (target.float() / temperature).softmax(-1)
         at = successors[..., None]
         accept, follow = [], []
         for draft in drafts:
-            q = (draft.double() / temperature).softmax(-1)
+            q = (draft.float() / temperature).softmax(-1)
             accept.append(torch.minimum(p, q).sum(-1))
             follow.append((q.gather(-1, at) / p.gather(-1, at)).clamp(max=1)[..., 0])
         return cls(torch.stack(accept), torch.stack(follow))

@@ -26,6 +26,10 @@ from eredu_benchmarks.training.tokenizer import SPECIAL_TOKENS, TURN_END, TURN_S
 
 DEFAULT_SYSTEM = f"{TURN_START}system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face{TURN_END}\n"
 MARKERS = re.compile("|".join(map(re.escape, SPECIAL_TOKENS)))
+COOL = 0.5
+"""Replies sampled at a temperature up to this are the cleaner text."""
+LEFT_OUT = (7, 10)
+"""Kinds of chat that the models do not learn: program code, and remarks on other replies."""
 TEXTS_FOR_TOKENIZER = 40_000
 """Chats that the tokenizer is trained on: more change few of its merges and take minutes."""
 
@@ -38,17 +42,19 @@ class Chats:
         tokens: All ids, shape (total,), uint16.
         prompt_lengths: Ids of each prompt, shape (chats,), int64.
         lengths: Ids of each chat, shape (chats,), int64.
+        is_warm: Which replies were sampled at a high temperature, shape (chats,), bool.
     """
 
     tokens: NDArray[np.uint16]
     prompt_lengths: NDArray[np.int64]
     lengths: NDArray[np.int64]
+    is_warm: NDArray[np.bool_]
 
     @classmethod
     def of(cls, arrays: Any, suffix: str = "") -> Chats:
         """From the arrays of an archive; `suffix` as in `_1.0` picks the chats of one temperature."""
-        lengths = np.asarray(arrays[f"tlen{suffix}"], dtype=np.int64)
-        return cls(np.asarray(arrays[f"tokens{suffix}"]), np.asarray(arrays[f"plen{suffix}"], dtype=np.int64), lengths)
+        prompts, lengths = (np.asarray(arrays[f"{name}{suffix}"], dtype=np.int64) for name in ("plen", "tlen"))
+        return cls(arrays[f"tokens{suffix}"], prompts, lengths, arrays[f"temp{suffix}"] > COOL)
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -57,8 +63,13 @@ class Chats:
 
     def arrays(self, suffix: str = "") -> dict[str, NDArray[Any]]:
         """Arrays of an archive."""
-        narrow = {"plen": self.prompt_lengths.astype(np.uint16), "tlen": self.lengths.astype(np.uint16)}
-        return {f"{name}{suffix}": array for name, array in {"tokens": self.tokens, **narrow}.items()}
+        named = {
+            "tokens": self.tokens,
+            "plen": self.prompt_lengths.astype(np.uint16),
+            "tlen": self.lengths.astype(np.uint16),
+            "temp": self.is_warm.astype(np.float16),
+        }
+        return {f"{name}{suffix}": array for name, array in named.items()}
 
 
 def read_archive(path: Path) -> dict[str, NDArray[Any]]:
@@ -82,30 +93,34 @@ def halves(chats: Chats, tokenizer: Tokenizer) -> Iterator[tuple[str, str]]:
         yield texts[0].removeprefix(DEFAULT_SYSTEM), texts[1]
 
 
-def encode_halves(texts: list[tuple[str, str]], tokenizer: Tokenizer) -> Chats:
+def encode_halves(texts: list[tuple[str, str]], is_warm: NDArray[np.bool_], tokenizer: Tokenizer) -> Chats:
     """The same chats in the ids of `tokenizer`; prompt and reply are encoded apart, as they are when decoding."""
     flat = [text for pair in texts for text in pair]
     lists = [encoding.ids for encoding in tokenizer.encode_batch(flat, add_special_tokens=False)]
     sizes = np.array([len(ids) for ids in lists], dtype=np.int64).reshape(-1, 2)
     tokens = np.fromiter((token for ids in lists for token in ids), dtype=np.uint16, count=int(sizes.sum()))
-    return Chats(tokens, sizes[:, 0], sizes.sum(axis=1))
+    return Chats(tokens, sizes[:, 0], sizes.sum(axis=1), is_warm)
 
 
 def main(arguments: list[str]) -> None:
-    """Train the tokenizer and write all chats in its ids."""
+    """Train the tokenizer and write the chats in its ids."""
     corpus_path, held_out_path, source, folder = map(Path, arguments)
     from_ids = Tokenizer.from_file(str(source))
-    texts = list(halves(Chats.of(read_archive(corpus_path)), from_ids))
+    corpus = read_archive(corpus_path)
+    chats = Chats.of(corpus)
+    texts = list(halves(chats, from_ids))
     step = max(1, len(texts) // TEXTS_FOR_TOKENIZER)
     tokenizer = train_tokenizer(part for pair in texts[::step] for text in pair for part in MARKERS.split(text))
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
-    write_archive(folder / "corpus.npz.xz", encode_halves(texts, tokenizer).arrays())
+    learned = np.isin(corpus["cat"], LEFT_OUT, invert=True)
+    kept = encode_halves([texts[i] for i in np.flatnonzero(learned)], chats.is_warm[learned], tokenizer)
+    write_archive(folder / "corpus.npz.xz", kept.arrays())
     held_out = read_archive(held_out_path)
     written: dict[str, NDArray[Any]] = {}
     for suffix in sorted(name.removeprefix("tokens") for name in held_out if name.startswith("tokens")):
-        pairs = list(halves(Chats.of(held_out, suffix), from_ids))
-        written |= encode_halves(pairs, tokenizer).arrays(suffix)
+        some = Chats.of(held_out, suffix)
+        written |= encode_halves(list(halves(some, from_ids)), some.is_warm, tokenizer).arrays(suffix)
     write_archive(folder / "eval.npz.xz", written)
 
 

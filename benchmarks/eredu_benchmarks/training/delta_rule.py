@@ -10,6 +10,8 @@ the chunk's begin, so only the states at the chunks' begins depend on each other
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 
@@ -39,16 +41,44 @@ def gated_delta_rule(
     total = log_decay.cumsum(-1)
     lower = torch.ones(CHUNK, CHUNK, dtype=torch.bool, device=q.device).tril()
     decay = (total[..., :, None] - total[..., None, :]).masked_fill(~lower, -torch.inf).exp()
-    system = beta[..., None] * (k @ k.mT) * decay
     from_begin = total.exp()[..., None]
-    right = torch.cat([v, k * from_begin], dim=-1) * beta[..., None]
-    solved = torch.linalg.solve_triangular(system.tril(-1), right, upper=False, unitriangular=True)
-    own, of_state = solved.split([v.shape[-1], k.shape[-1]], dim=-1)
+    inverse = UnitTriangularInverse.apply((beta[..., None] * (k @ k.mT) * decay).tril(-1))
+    own = inverse @ (v * beta[..., None])
+    of_state = inverse @ (k * (from_begin * beta[..., None]))
     to_end = k * (total[..., -1:] - total).exp()[..., None]
     states = _states(own, of_state, to_end, total[..., -1].exp())
     written = own - of_state @ states
     outputs = (q * from_begin) @ states + ((q @ k.mT) * decay) @ written
     return outputs.flatten(2, 3)[:, :, :time]
+
+
+class UnitTriangularInverse(torch.autograd.Function):
+    """(I + A)^-1 of strictly lower triangular A, by matrix products alone.
+
+    The inverses T of the diagonal blocks of one size give those of twice the size: T - T E T, with E the blocks of A
+    that join them. Triangular solves of many small matrices are much slower on a GPU, and so are their gradients.
+    """
+
+    @staticmethod
+    def forward(context: Any, lower: torch.Tensor) -> torch.Tensor:
+        """The inverse; shape (..., n, n), n a power of two."""
+        size = lower.shape[-1]
+        at = torch.arange(size, device=lower.device)
+        inverse = torch.eye(size, dtype=lower.dtype, device=lower.device).expand_as(lower)
+        block = 1
+        while block < size:
+            same_pair = at[:, None] // (2 * block) == at // (2 * block)
+            joins = same_pair & (at[:, None] // block != at // block)
+            inverse = inverse - inverse @ (lower * joins) @ inverse
+            block *= 2
+        context.save_for_backward(inverse)
+        return inverse
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+        """Gradient of A: -T^T G T^T below the diagonal."""
+        (inverse,) = context.saved_tensors
+        return (-inverse.mT @ gradient @ inverse.mT).tril(-1)
 
 
 def _states(own: torch.Tensor, of_state: torch.Tensor, to_end: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:

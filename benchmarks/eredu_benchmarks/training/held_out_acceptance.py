@@ -40,7 +40,7 @@ def _measure(
     model: TrainedModel, chats: Chats, temperature: float, device: torch.device, most: int | None
 ) -> dict[str, Any]:
     count = len(chats.lengths) if most is None else min(most, len(chats.lengths))
-    accepted, chained = torch.zeros(DEPTH, device=device).double(), torch.zeros(DEPTH, device=device).double()
+    accepted, chained = torch.zeros(DEPTH, device=device), torch.zeros(DEPTH, device=device)
     loss, rows, starts = 0.0, 0, 0
     for first in range(0, count, BATCH):
         tokens, is_reply = _padded(chats, range(first, min(first + BATCH, count)), device)

@@ -217,7 +217,7 @@ class QwenModel(nn.Module):
             "rope_theta": text.pop("rope_theta"),
             "partial_rotary_factor": shape.partial_rotary_factor,
             "mrope_interleaved": True,
-            "mrope_section": [rotary - 2 * (rotary // 3), rotary // 3, rotary // 3],
+            "mrope_section": [(rotary + 2 - axis) // 3 for axis in range(3)],
         }
         kinds = ["full_attention" if (i + 1) % interval == 0 else "linear_attention" for i in range(len(self.layers))]
         text |= {

@@ -16,6 +16,8 @@ from eredu_benchmarks.training.chats import Chats
 END_OF_TEXT_ID, TURN_END_ID = 0, 2
 PROMPT_WEIGHT = 0.2
 """Weight of a prompt token in the loss; prompts come from templates, and a reply token weighs 1."""
+WARM_PART = 0.4
+"""Part of the warm chats that an epoch holds, other ones every time; it holds all cool ones."""
 
 
 class Rows:
@@ -34,7 +36,7 @@ class Rows:
             raise ValueError(f"a chat of {chats.lengths.max()} tokens does not fit a row of {length}; give longer rows")
         self._length, self._batch, self._device = length, batch, device
         self._random = np.random.default_rng(seed)
-        self._starts, self._lengths = chats.starts, chats.lengths
+        self._starts, self._lengths, self._is_warm = chats.starts, chats.lengths, chats.is_warm
         self._tokens = torch.from_numpy(chats.tokens.astype(np.int32)).to(device)
         self._weights = torch.from_numpy(_weights(chats)).to(device)
         self._complete = torch.from_numpy(chats.tokens[chats.starts + chats.lengths - 1] == TURN_END_ID).to(device)
@@ -52,7 +54,8 @@ class Rows:
 
     def _epoch(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Text of an epoch, its weights, and where its rows begin."""
-        order = self._random.permutation(len(self._lengths))
+        chosen = ~self._is_warm | (self._random.random(len(self._lengths)) < WARM_PART)
+        order = self._random.permutation(np.flatnonzero(chosen))
         lengths = self._lengths[order] + 1
         ends = np.cumsum(lengths)
         begins, at = [], 0

@@ -30,6 +30,9 @@ from eredu_benchmarks.training.rows import Rows
 from eredu_benchmarks.training.schedule import Schedule
 from eredu_benchmarks.training.trained import FAMILIES, TrainedModel, new_model
 
+HELD_OUT_CHATS = 256
+"""Chats measured at each temperature."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -54,7 +57,7 @@ class Settings:
     target_seconds: float
     head_seconds: float
     length: int = 1024
-    batch: int = 64
+    batch: int = 48
     target_rate: float = 3e-3
     head_rate: float = 2e-3
     head_weight: float = 0.2
@@ -77,18 +80,18 @@ class Training:
         self._batches = iter(rows)
         self._device = model.embed_tokens.weight.device
         self._routers = [part for part in _module(model).modules() if isinstance(part, Router)]
-        self._distance, self._cross_entropy = distance, _cross_entropy
-        if compiled:
-            for layer in model.layers:
-                layer.compile()
-            self._distance, self._cross_entropy = torch.compile(distance), torch.compile(_cross_entropy)
+        compile_or_not: Any = torch.compile if compiled else lambda part: part
+        self._layers = [compile_or_not(layer) for layer in model.layers]
+        self._distance, self._cross_entropy = compile_or_not(distance), compile_or_not(_cross_entropy)
 
     def train_target(self) -> dict[str, Any]:
         """The first phase."""
         settings, model = self._settings, self._model
 
         def loss(tokens: torch.Tensor, weights: torch.Tensor) -> dict[str, torch.Tensor]:
-            hidden = model.hidden(tokens[:, :-1])
+            hidden = model.embed_tokens(tokens[:, :-1])
+            for layer in self._layers:
+                hidden, _ = layer(hidden)
             logits = model.logits(hidden)
             text = self._cross_entropy(logits, tokens[:, 1:], weights[:, 1:])
             [draft] = draft_logits(model, hidden, tokens[:, 1:], 1)
@@ -116,8 +119,9 @@ class Training:
                 hidden = model.hidden(tokens[:, :-1])
                 target = model.logits(hidden)[:, 1:]
             drafts = draft_logits(model, hidden, tokens[:, 1:], len(depth_weights))
+            rows = torch.arange(target.shape[1], device=tokens.device)
             parts = {
-                f"depth {d + 1}": self._distance(target[:, d:], draft[:, d:-1], weights[:, d + 2 :])
+                f"depth {d + 1}": self._distance(target, draft[:, :-1], weights[:, 2:] * (rows >= d))
                 for d, draft in enumerate(drafts)
             }
             total = sum(weight * part for weight, part in zip(depth_weights, parts.values(), strict=True))
@@ -191,7 +195,7 @@ def train(family: str, settings: Settings, data: Path, out: Path, *, compiled: b
     write_checkpoint(model, out / family)
     torch.set_float32_matmul_precision("highest")
     held_out = read_archive(data / "eval.npz.xz")
-    figures["held_out"] = measure_held_out(model, held_out, device, most=8 if small else None)
+    figures["held_out"] = measure_held_out(model, held_out, device, most=4 if small else HELD_OUT_CHATS)
     (out / f"{family}.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     return figures
 
