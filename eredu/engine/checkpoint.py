@@ -108,14 +108,14 @@ def load_checkpoint(
     """
     if dtype not in DTYPE_NAMES:
         raise OptionError(f"dtype was {dtype!r}; expected one of {', '.join(DTYPE_NAMES)}")
-    place = head
+    place, wide = head, dtype == "float32"
     if path.is_dir():
         config_file = read_config(path)
         require_assumed(config_file)
         names = [tensor.name for tensor in read_directory_headers(path)]
         if head is None and with_heads and head_report(config_file, names).capability.is_ready:
             place = path
-        model, config = load_directory(path, apart=head_names(config_file, names).__contains__)
+        model, config = load_directory(path, apart=head_names(config_file, names).__contains__, wide=wide)
     elif path.suffix == ".gguf" and path.is_file():
         model, config = load_gguf(path)
     else:
@@ -125,7 +125,7 @@ def load_checkpoint(
     mend_target(model)
     heads = None
     if place is not None and with_heads:
-        heads = load_heads(place, model)
+        heads = load_heads(place, model, wide=wide)
         for module in heads.modules:
             cast(module)
             mend_layers(module)

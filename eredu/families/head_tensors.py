@@ -47,7 +47,7 @@ class HeadTensors:
         """The tensors of a family with zero-centred norms, ready to multiply with: one is added, once.
 
         Vectors called a norm are shifted where a published file holds them; converters have shifted theirs. The sum is
-        taken in the stored type, as converters take it, so both layouts give the same bits. Shifting again changes
+        taken in the type they have, as converters take it, so both layouts give the same bits. Shifting again changes
         nothing.
         """
         wanted = {

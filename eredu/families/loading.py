@@ -10,6 +10,7 @@ with `type(parts.layers[i])` from `parts.args`, so that no family imports mlx-lm
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from eredu.checkpoints.heads import DEEPSEEK, QWEN
@@ -21,7 +22,7 @@ from eredu.families.llama_head import load_llama_head
 from eredu.families.nemotron_head import load_nemotron_heads
 from eredu.families.qwen_head import load_qwen_heads
 from eredu.families.target_parts import TargetParts
-from eredu.mlx.adapter import LanguageModel
+from eredu.mlx.adapter import LanguageModel, widened
 
 HeadLoader = Callable[[HeadTensors, TargetParts], PredictionHeads]
 
@@ -36,12 +37,16 @@ LOADERS: Mapping[str, HeadLoader] = {
 """Loaders by `model_type`: of the checkpoint whose heads they are, or of a directory of heads (`qwen3_5_mtp`)."""
 
 
-def load_heads(directory: Path, target: LanguageModel) -> PredictionHeads:
+def load_heads(directory: Path, target: LanguageModel, *, wide: bool = False) -> PredictionHeads:
     """Load the heads in a directory for a target in memory: its own directory, or one of heads alone.
+
+    `wide` brings vectors to float32 before anything is added to them, as it does in `load_directory`.
 
     Raises `CheckpointError` for damaged, incomplete or dead heads, `CapabilityError` for a family that has no loader.
     """
     tensors = read_head_tensors(directory)
+    if wide:
+        tensors = replace(tensors, arrays=widened(tensors.arrays))
     family = tensors.config.model_type
     loader = LOADERS.get(family)
     if loader is None:

@@ -124,6 +124,7 @@ __all__ = [
     "normalize_qk",
     "quantize_as_stored",
     "ssm_update",
+    "widened",
 ]
 
 AppendCache = KVCache
@@ -139,16 +140,17 @@ class LanguageModel(Protocol):
 
 
 def load_directory(
-    path: Path, *, apart: Callable[[str], bool] = lambda _: False
+    path: Path, *, apart: Callable[[str], bool] = lambda _: False, wide: bool = False
 ) -> tuple[LanguageModel, dict[str, Any]]:
     """Model and config of a Hugging Face directory, weights evaluated; never runs code from it.
 
-    Tensors whose stored names are `apart` are not the decoder's: mlx-lm does not see them.
+    Tensors whose stored names are `apart` are not the decoder's: mlx-lm does not see them. `wide` brings vectors to
+    float32 first: mlx-lm adds one to norm offsets in the stored type, and a bfloat16 sum drops most of the offset.
 
     Raises `CheckpointError` with what mlx-lm found wrong.
     """
     try:
-        model, config = load_model(path, get_model_classes=partial(_classes, apart), trust_remote_code=False)
+        model, config = load_model(path, get_model_classes=partial(_classes, apart, wide=wide), trust_remote_code=False)
     except Exception as error:  # whatever a strange config makes foreign code raise
         raise CheckpointError(f"mlx-lm cannot load the checkpoint in {path}: {error!r}") from error
     evaluate_model(model)
@@ -159,7 +161,7 @@ _SAME_DECODER = {"qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"}
 """Model types of text models that mlx-lm has under the name of the model they are part of."""
 
 
-def _classes(apart: Callable[[str], bool], config: dict[str, Any]) -> tuple[type[nn.Module], Any]:
+def _classes(apart: Callable[[str], bool], config: dict[str, Any], *, wide: bool) -> tuple[type[nn.Module], Any]:
     """mlx-lm's classes for a config; the model's drops the tensors that are `apart` before mlx-lm looks at them.
 
     The config, which the arguments are read from next, gets its rotary settings in the form that mlx-lm reads.
@@ -170,9 +172,20 @@ def _classes(apart: Callable[[str], bool], config: dict[str, Any]) -> tuple[type
 
     def sanitize(self: Any, weights: dict[str, mx.array]) -> dict[str, mx.array]:
         own = {name: array for name, array in weights.items() if not apart(name)}
+        if wide:
+            own = widened(own)
         return original.sanitize(self, own) if hasattr(original, "sanitize") else own
 
     return type(original.__name__, (original,), {"sanitize": sanitize, "__module__": original.__module__}), arguments
+
+
+def widened(arrays: Mapping[str, mx.array]) -> dict[str, mx.array]:
+    """Floating-point vectors in float32; everything else as it is."""
+    narrow = (mx.float16, mx.bfloat16)
+    return {
+        name: array.astype(mx.float32) if array.ndim == 1 and array.dtype in narrow else array
+        for name, array in arrays.items()
+    }
 
 
 def quantize_as_stored(module: nn.Module, arrays: Mapping[str, mx.array]) -> None:

@@ -13,6 +13,7 @@ from eredu_conformance.zoo.deepseek import deepseek_v3, deepseek_v32
 from eredu_conformance.zoo.member import ZooMember
 from eredu_conformance.zoo.nemotron import nemotron_h
 from eredu_conformance.zoo.quantising import Affine
+from eredu_conformance.zoo.storing import Precision, rounded
 from eredu_conformance.zoo.writing import Parts
 
 __all__ = [
@@ -23,10 +24,12 @@ __all__ = [
     "Damage",
     "HeadPlace",
     "Parts",
+    "Precision",
     "ZooMember",
     "deepseek_v3",
     "deepseek_v32",
     "nemotron_h",
+    "rounded",
     "write_converted",
     "write_damaged",
     "write_head",

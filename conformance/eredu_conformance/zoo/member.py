@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eredu_conformance.zoo.drawing import Tensors
+from eredu_conformance.zoo.storing import FP8_BLOCK, Precision, stored_as
 from eredu_conformance.zoo.writing import Parts, write_directory
 
 VOCABULARY = 64
@@ -47,10 +48,22 @@ class ZooMember:
         """All tensors, the head's last."""
         return {**self.body, **self.head}
 
-    def write(self, directory: Path, *, parts: Parts = Parts.ONE) -> Path:
+    def write(self, directory: Path, *, parts: Parts = Parts.ONE, precision: Precision = Precision.FLOAT32) -> Path:
         """Write the published layout: config.json, SafeTensors (format `pt`), a tokenizer; return `directory`.
 
-        The bytes depend on the member alone.
+        The bytes depend on the member, `parts` and `precision` alone.
         """
-        names = frozenset(self.head)
-        return write_directory(directory, dict(self.config), self.tensors, parts=parts, head_names=names)
+        config, names = dict(self.config), frozenset(self.head)
+        if precision is Precision.FLOAT32:
+            return write_directory(directory, config, self.tensors, parts=parts, head_names=names)
+        tensors = stored_as(self.tensors, precision)
+        level = dict(config["text_config"]) if "text_config" in config else config
+        level["torch_dtype"] = "bfloat16"
+        config = config | {"text_config": level} if "text_config" in config else level
+        if precision is Precision.FP8:
+            config["quantization_config"] = {
+                "quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
+                "weight_block_size": [FP8_BLOCK, FP8_BLOCK],
+            }  # fmt: skip
+        names |= {f"{name}_scale_inv" for name in names}
+        return write_directory(directory, config, tensors, parts=parts, head_names=names)

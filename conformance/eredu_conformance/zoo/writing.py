@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from eredu_conformance.crafted.tokenizer import tokenizer_config, tokenizer_json
+from eredu_conformance.zoo.storing import Stored, save_stored
 
 INDEX = "model.safetensors.index.json"
 """Name of the index beside several weight files."""
@@ -32,7 +32,7 @@ class Parts(StrEnum):
 def write_directory(
     directory: Path,
     config: Mapping[str, Any],
-    tensors: Mapping[str, NDArray[Any]],
+    tensors: Mapping[str, Any],
     *,
     parts: Parts = Parts.ONE,
     layout: str = "pt",
@@ -43,7 +43,7 @@ def write_directory(
     Args:
         directory: Made if it is not there.
         config: The content of config.json.
-        tensors: By name.
+        tensors: Arrays by name, or what `storing` made of them.
         parts: How many weight files.
         layout: The `format` in the files' metadata: `pt` of a publisher, `mlx` of a converter.
         head_names: Tensors that `Parts.HEAD_APART` sets apart.
@@ -58,14 +58,21 @@ def write_directory(
         )
     files = _split(tensors, parts, head_names)
     for name, held in files.items():
-        arrays = {key: np.ascontiguousarray(array) for key, array in held.items()}
-        save_file(arrays, directory / name, metadata={"format": layout})
+        _save(held, directory / name, layout)
     if parts is not Parts.ONE:
         write_index(directory, {key: name for name, held in files.items() for key in held}, tensors)
     return directory
 
 
-def write_index(directory: Path, places: Mapping[str, str], tensors: Mapping[str, NDArray[Any]]) -> None:
+def _save(held: Mapping[str, Any], path: Path, layout: str) -> None:
+    if any(isinstance(array, Stored) for array in held.values()):
+        save_stored(held, path, layout)
+    else:
+        arrays = {key: np.ascontiguousarray(array) for key, array in held.items()}
+        save_file(arrays, path, metadata={"format": layout})
+
+
+def write_index(directory: Path, places: Mapping[str, str], tensors: Mapping[str, Any]) -> None:
     """Write the index: which file holds which tensor."""
     total = sum(array.nbytes for array in tensors.values())
     write_json(directory / INDEX, {"metadata": {"total_size": total}, "weight_map": dict(sorted(places.items()))})
@@ -76,12 +83,10 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _split(
-    tensors: Mapping[str, NDArray[Any]], parts: Parts, head_names: frozenset[str]
-) -> dict[str, dict[str, NDArray[Any]]]:
+def _split(tensors: Mapping[str, Any], parts: Parts, head_names: frozenset[str]) -> dict[str, dict[str, Any]]:
     if parts is Parts.ONE:
         return {"model.safetensors": dict(tensors)}
-    groups: list[dict[str, NDArray[Any]]]
+    groups: list[dict[str, Any]]
     if parts is Parts.HEAD_APART:
         body = {name: array for name, array in tensors.items() if name not in head_names}
         head = {name: array for name, array in tensors.items() if name in head_names}
