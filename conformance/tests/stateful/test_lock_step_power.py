@@ -121,6 +121,13 @@ def count_failed_rounds(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SpeculativeScheduler, "_fail", wrong)
 
 
+def raise_where_a_request_joins(patch: pytest.MonkeyPatch) -> None:
+    def wrong(*_: object) -> None:
+        raise RuntimeError("out of luck")
+
+    patch.setattr("eredu.scheduling.scheduler.admit", wrong)
+
+
 WRONG: dict[str, tuple[Patch, str, str]] = {
     "clip": (clip_one_deeper_behind_a_round, "undisturbed", ""),
     "plan": (plan_branches_one_shorter, "undisturbed", ""),
@@ -133,6 +140,7 @@ WRONG: dict[str, tuple[Patch, str, str]] = {
     "full-block": (draft_promoted_blocks_that_are_full, "undisturbed", "has phase = ready-to-draft"),
     "early": (publish_before_the_commit, "failing", ""),
     "cancel": (cancel_without_rolling_back, "cancelling", "has cache = "),
+    "raises": (raise_where_a_request_joins, "undisturbed", "RuntimeError('out of luck')"),
     "failed": (count_failed_rounds, "failing", "StatisticsError: the books do not balance"),
 }
 """Wrong engines: the patch, the machine that meets it, and what it says."""
