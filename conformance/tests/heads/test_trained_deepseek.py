@@ -64,10 +64,15 @@ def test_the_hidden_state_in_front_of_the_embedding_loses(
     assert acceptance(replace(heads_of(checkpoint), wiring=wiring), rows)[0] < 0.2
 
 
+def _norm(rows: TargetRows) -> tuple[dict[str, mx.array], dict[str, mx.array]]:
+    """What flowed into the target's final norm and out of it, each (1, tokens, hidden size) by the tap's name."""
+    return {FINAL_NORM: rows.record.inputs[FINAL_NORM]}, {FINAL_NORM: rows.record.outputs[FINAL_NORM]}
+
+
 @pytest.mark.parametrize("shift", [-1, 1])
 def test_a_hidden_state_of_another_position_loses(checkpoint: LoadedCheckpoint, rows: TargetRows, shift: int) -> None:
-    shifted = {FINAL_NORM: mx.roll(rows.record.outputs[FINAL_NORM], shift, 1)}
-    moved = replace(rows, record=Recording(inputs=rows.record.inputs, outputs=rows.record.outputs | shifted))
+    before, behind = ({name: mx.roll(array, shift, 1) for name, array in side.items()} for side in _norm(rows))
+    moved = replace(rows, record=Recording(inputs=before, outputs=behind))
     right, wrong = (acceptance(heads_of(checkpoint), some)[0] for some in (rows, moved))
     assert wrong < right - 0.05
 
