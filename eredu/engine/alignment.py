@@ -7,7 +7,7 @@ rule takes a proposal there, the sum over x of min(p(x), q(x)) (Leviathan et al.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mx
@@ -38,6 +38,7 @@ class TargetRows:
     logits: mx.array
     record: Recording
     first: int
+    _laws: dict[float, mx.array] = field(default_factory=dict)
 
     @classmethod
     def read(cls, target: TargetModel, tokens: Sequence[int], first: int = 1) -> TargetRows:
@@ -45,6 +46,13 @@ class TargetRows:
         text = mx.array(list(tokens), dtype=mx.uint32)
         logits, record = target.new_cache().feed_recorded(target.model, text)
         return cls(text, target.fit(logits), record, first)
+
+    def law(self, temperature: float) -> mx.array:
+        """The target's law at every row, shape (tokens, vocabulary); evaluated once for each temperature."""
+        if temperature not in self._laws:
+            self._laws[temperature] = _law(self.logits, temperature)
+            mx.eval(self._laws[temperature])
+        return self._laws[temperature]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +83,8 @@ def follow(heads: PredictionHeads, rows: TargetRows, depth: int, *, temperature:
         stage = heads.traits.stage_of(index)
         parts = []
         for at, stop in _chunks(start, rows.tokens.shape[0]):
-            head = heads.logits(stage, made[at - 2 - index : stop - 2 - index])
-            parts.append(_compare(head, rows.logits[at - 1 : stop - 1], rows.tokens[at:stop], temperature))
+            q = _law(heads.logits(stage, made[at - 2 - index : stop - 2 - index]), temperature)
+            parts.append(_compare(rows.law(temperature)[at - 1 : stop - 1], q, rows.tokens[at:stop]))
         accept, agrees, ratio = (np.concatenate([part[column] for part in parts]) for column in range(3))
         followed.append(FollowedRows(accept.astype(np.float64), agrees.astype(np.bool_), ratio.astype(np.float64)))
     return followed
@@ -86,10 +94,15 @@ def _chunks(start: int, stop: int) -> list[tuple[int, int]]:
     return [(at, min(at + CHUNK_ROWS, stop)) for at in range(start, stop, CHUNK_ROWS)]
 
 
-def _compare(head: mx.array, target: mx.array, text: mx.array, temperature: float) -> tuple[NDArray[Any], ...]:
-    """Acceptance, agreement and ratio of rows of logits, each of shape (rows, vocabulary), at the text's tokens."""
-    p, q = (mx.softmax(logits.astype(mx.float32) / temperature, axis=-1, precise=True) for logits in (target, head))
+def _law(logits: mx.array, temperature: float) -> mx.array:
+    return mx.softmax(logits.astype(mx.float32) / temperature, axis=-1, precise=True)
+
+
+def _compare(p: mx.array, q: mx.array, text: mx.array) -> tuple[NDArray[Any], ...]:
+    """Acceptance, agreement and ratio of rows of laws, each of shape (rows, vocabulary), at the text's tokens."""
     accept = mx.minimum(p, q).sum(axis=-1)
-    agrees = mx.argmax(target, axis=-1) == mx.argmax(head, axis=-1)
+    agrees = mx.argmax(p, axis=-1) == mx.argmax(q, axis=-1)
     ratio = mx.take_along_axis(q, text[:, None], axis=-1) / mx.take_along_axis(p, text[:, None], axis=-1)
-    return np.array(accept), np.array(agrees), np.array(mx.minimum(ratio[:, 0], 1.0))
+    follows = mx.minimum(ratio[:, 0], 1.0)
+    mx.eval(accept, agrees, follows)
+    return np.array(accept), np.array(agrees), np.array(follows)

@@ -41,9 +41,11 @@ ANSWER = (
 DEPTHS = 8
 """Depths that are measured at the most."""
 CLEARLY = 4.0
-"""Standard errors of the mean paired difference that make one wiring clearly better than another."""
+"""Standard errors of the mean paired difference that make one reading clearly better than another."""
 MARGIN = 0.02
-"""Acceptance that it must gain as well."""
+"""Acceptance that files must lose by their reading before they are refused."""
+FOLLOWS = 0.2
+"""Part of the tokens on which a head that follows its target at all agrees with it; chance alone does not reach it."""
 KEEPS = 0.5
 """An iterated proposal is worth making while it keeps this part of the first one's acceptance."""
 SUSPECT = 0.25
@@ -234,18 +236,22 @@ def _score(followed: list[FollowedRows], depth: int) -> NDArray[np.float64]:
     return total
 
 
-def clearly_better(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+def clearly_better(one: NDArray[np.float64], other: NDArray[np.float64], margin: float = 0.0) -> bool:
     """Whether paired measures are higher by a margin, and by more than chance makes them."""
     gain = one - other
     error = gain.std() / max(1, len(gain)) ** 0.5
-    return bool(gain.mean() > MARGIN and gain.mean() > CLEARLY * error)
+    return bool(gain.mean() > margin and gain.mean() > CLEARLY * error)
 
 
 def _refuse_misread(misread: dict[str, FollowedRows], found: FollowedRows) -> None:
-    """Better in acceptance and in agreement both: a flat head that agrees with nothing overlaps with everything."""
+    """Refuse what follows clearly better when read otherwise.
+
+    A flat head that agrees with nothing overlaps with everything, so the other reading must also agree more, and with
+    more than chance does.
+    """
     for name, other in misread.items():
-        agreement = clearly_better(other.agrees.astype(np.float64), found.agrees.astype(np.float64))
-        if agreement and clearly_better(other.accept, found.accept):
+        follows = other.agrees.mean() > max(FOLLOWS, found.agrees.mean())
+        if follows and clearly_better(other.accept, found.accept, MARGIN):
             raise CheckpointError(
                 f"the prediction head follows its target with acceptance {found.accept.mean():.2f} as its files are "
                 f"read, and with {other.accept.mean():.2f} with {name}: its norms were shifted twice, or never, when "
