@@ -19,6 +19,7 @@ from eredu.commands.generate import generate
 from eredu.commands.inspect import inspect
 from eredu.commands.spec import spec
 from eredu.commands.trace import trace
+from eredu.commands.validate import validate
 from eredu.errors import EreduError
 
 TRACEBACK_VARIABLE = "EREDU_TRACEBACK"
@@ -41,6 +42,7 @@ app.command()(fetch)
 app.command()(inspect)
 app.command()(generate)
 app.command()(bench)
+app.add_typer(validate)
 app.command()(spec)
 app.add_typer(trace)
 app.command()(conformance)

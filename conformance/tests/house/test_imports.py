@@ -27,7 +27,7 @@ ARROWS = {
 }
 """What each package may import of the others from anywhere in it."""
 
-LAYERS = ("portable", "mlx", "families", "engine", "commands")
+LAYERS = ("portable", "mlx", "families", "engine", "validation", "commands")
 """The layers of `eredu` from the ground up: each may import those before it."""
 
 DOOR = "eredu"
@@ -193,6 +193,9 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         ("eredu.families.qwen3", "from eredu.engine.load import load", 1),
         ("eredu.engine.load", "from eredu.families.qwen3 import X", 0),
         ("eredu.engine.load", "from eredu.commands.main import run", 1),
+        ("eredu.engine.load", "from eredu.validation.law import Goal", 1),
+        ("eredu.validation.law", "from eredu.engine.load import load", 0),
+        ("eredu.evidence.ledger", "from eredu.validation.law import Goal", 1),
         ("eredu", "def __getattr__(n):\n    from eredu.engine import load", 0),
         ("eredu", "if TYPE_CHECKING:\n    from eredu.engine.load import load", 0),
         ("eredu", "from eredu.engine.load import load", 1),

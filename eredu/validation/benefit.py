@@ -1,0 +1,194 @@
+"""The benefit: acceptance by position, tokens a round, speed against plain decoding here, and the K that pays most.
+
+Speed is measured on outputs; the K is chosen from the costs of the pieces: what a verification of each width and a
+draft step take on this machine, and how often a proposal at each place stands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import mlx.core as mx
+
+from eredu.loaded import PreparedRequest
+from eredu.options import MAX_PROPOSALS
+from eredu.statistics import RequestStatistics
+from eredu.validation.emissions import request_seed
+from eredu.validation.prompts import EncodedPrompt
+from eredu.validation.subject import Subject
+
+MOST = 8
+"""Largest K that is tried."""
+REPEATS = 5
+"""Timings of each piece, of which the fastest counts: whatever else runs can only add."""
+CONTEXT = 64
+"""Tokens in the cache while a piece is timed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostPoint:
+    """What one K would give.
+
+    Attributes:
+        proposals: K; 0 is plain decoding.
+        tokens_per_round: Output tokens of a round.
+        round_s: Seconds of a round.
+        speed: Tokens a second over those of plain decoding.
+    """
+
+    proposals: int
+    tokens_per_round: float
+    round_s: float
+    speed: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenefitReport:
+    """All of it.
+
+    Attributes:
+        acceptance: Chance that the proposal at each place of a block becomes output, the first place first.
+        tokens_per_round: At the K that was asked for.
+        plain_tokens_per_s: Plain decoding, measured on outputs.
+        tokens_per_s: With speculation, measured on the same prompts.
+        verify_s: Seconds of a verification by its rows, from 1.
+        draft_s: Seconds of a draft step.
+        curve: What each K would give.
+    """
+
+    acceptance: tuple[float, ...]
+    tokens_per_round: float
+    plain_tokens_per_s: float
+    tokens_per_s: float
+    verify_s: tuple[float, ...]
+    draft_s: float
+    curve: tuple[CostPoint, ...]
+
+    @property
+    def speed(self) -> float:
+        """Measured speed over plain decoding's."""
+        return self.tokens_per_s / self.plain_tokens_per_s
+
+    @property
+    def recommended(self) -> int:
+        """The K of the greatest speed; 0 advises against speculation."""
+        return max(self.curve, key=lambda point: point.speed).proposals
+
+    @property
+    def sentence(self) -> str:
+        """In words."""
+        first = f"the first proposal stands {self.acceptance[0]:.0%} of the time, " if self.acceptance else ""
+        text = f"{first}{self.tokens_per_round:.2f} tokens a round, {self.speed:.2f} times plain decoding's speed here"
+        if self.recommended == 0:
+            return f"{text}. Warning: speculation loses on this machine at every K; decode plainly"
+        text += f"; K = {self.recommended} is best by measured costs"
+        return text if self.speed >= 1 else f"{text}. Warning: speculation loses with the K that was asked for"
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable form."""
+        return {**asdict(self), "speed": self.speed, "recommended": self.recommended, "text": self.sentence}
+
+
+def measure_benefit(subject: Subject, prompts: Sequence[EncodedPrompt], *, seed: int, max_tokens: int) -> BenefitReport:
+    """Measure on some prompts.
+
+    Args:
+        subject: What decodes.
+        prompts: Its prompts.
+        seed: Root of the requests.
+        max_tokens: Tokens of an output.
+    """
+    widest = subject.with_options(max_proposals=MOST)
+    options = replace(subject.options, max_tokens=max_tokens)
+    requests = [
+        PreparedRequest(prompt=prompt.tokens, options=replace(options, seed=request_seed(seed, 0, index)))
+        for index, prompt in enumerate(prompts)
+    ]
+    deep = [replace(each, options=replace(each.options, max_proposals=widest.depth)) for each in requests]
+    plain_s, plain = _timed(lambda: subject.decode(requests, plain=True))
+    with_s, batch = _timed(lambda: subject.decode(requests))
+    books = [RequestStatistics.total(r.statistics for r in each.results) for each in (batch, subject.decode(deep))]
+    acceptance = tuple(
+        accepted / drafted
+        for accepted, drafted in zip(_padded(books[1]), books[1].drafted_by_position, strict=True)
+        if drafted
+    )
+    verify_s = tuple(_verification_s(subject, prompts[0].tokens, rows) for rows in range(1, len(acceptance) + 2))
+    draft_s = _draft_s(subject, prompts[0].tokens)
+    return BenefitReport(
+        acceptance=acceptance,
+        tokens_per_round=books[0].tokens_per_round,
+        plain_tokens_per_s=sum(len(result.tokens) for result in plain.results) / plain_s,
+        tokens_per_s=books[0].emitted / with_s,
+        verify_s=verify_s,
+        draft_s=draft_s,
+        curve=cost_curve(acceptance, verify_s, draft_s),
+    )
+
+
+def cost_curve(acceptance: Sequence[float], verify_s: Sequence[float], draft_s: float) -> tuple[CostPoint, ...]:
+    """What each K gives: 1 + sum of acceptance tokens a round, for a verification and K draft steps."""
+    points = []
+    for count in range(min(len(acceptance), MAX_PROPOSALS) + 1):
+        tokens, round_s = 1 + sum(acceptance[:count]), verify_s[count] + count * draft_s
+        speed = tokens / round_s * verify_s[0]
+        points.append(CostPoint(proposals=count, tokens_per_round=tokens, round_s=round_s, speed=speed))
+    return tuple(points)
+
+
+def _padded(books: RequestStatistics) -> tuple[int, ...]:
+    accepted = books.accepted_by_position
+    return accepted + (0,) * (len(books.drafted_by_position) - len(accepted))
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
+def _verification_s(subject: Subject, text: Sequence[int], rows: int) -> float:
+    target, cache = subject.target, subject.target.new_cache()
+    _fill(cache, target.model, text, target.context)
+    length = cache.length
+    inputs = mx.array([text[-1]] * rows, dtype=mx.uint32)
+
+    def once() -> float:
+        seconds, _ = _timed(lambda: mx.eval(cache.feed(target.model, inputs)))
+        cache.rollback(length)
+        return seconds
+
+    once()
+    return min(once() for _ in range(REPEATS))
+
+
+def _draft_s(subject: Subject, text: Sequence[int]) -> float:
+    """One draft step: of the assistant, or of the first head."""
+    token = mx.array([text[-1]], dtype=mx.uint32)
+    if subject.draft is not None:
+        model, cache = subject.draft, subject.draft.new_cache()
+        _fill(cache, model.model, text, model.context)
+
+        def once() -> float:
+            return _timed(lambda: mx.eval(cache.feed(model.model, token)))[0]
+    else:
+        heads = subject.heads
+        if heads is None:
+            raise ValueError("a subject without drafter has no draft step")
+        _, record = subject.target.new_cache().feed_recorded(subject.target.model, token)
+        hidden, stage = heads.hidden(record), heads.new_caches()[0]
+
+        def once() -> float:
+            return _timed(lambda: mx.eval(heads.logits(0, heads.step(0, hidden, token, stage))))[0]
+
+    once()
+    return min(once() for _ in range(REPEATS))
+
+
+def _fill(cache: Any, model: Any, text: Sequence[int], context: int) -> None:
+    count = max(1, min(CONTEXT, context - MOST - REPEATS - 2))
+    cache.prefill(model, (list(text) * count)[:count])
+    mx.eval(*cache.arrays())

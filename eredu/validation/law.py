@@ -1,0 +1,150 @@
+"""The law: draw outputs, take their tokens as evidence, and stop when the question is settled.
+
+Whether to go on is decided between batches, and from tokens already taken alone, so the evidence is valid whenever it
+stops: on a deviation, at the asked number of tokens, at the asked resolution, or when somebody presses Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eredu.errors import OptionError
+from eredu.evidence import Fingerprint, Header, Ledger, Terms, Verdict, design_of, judge
+from eredu.statistics import RequestStatistics
+from eredu.validation.emissions import Draw, draw_batch, request_seed
+from eredu.validation.prompts import EncodedPrompt
+from eredu.validation.subject import Subject
+
+LEDGER_NAME = "ledger.jsonl"
+"""The ledger within the folder of a validation."""
+RESOLVE = 0.05
+"""Total variation that is resolved unless something else is asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """When enough was drawn.
+
+    Attributes:
+        tokens: So many tokens; None asks for none.
+        resolve: A total variation that is resolved; None asks for none.
+    """
+
+    tokens: int | None = None
+    resolve: float | None = None
+
+    @classmethod
+    def of(cls, tokens: int | None, resolve: float | None) -> Goal:
+        """From the command line. Raises `OptionError` for both, and for values out of range."""
+        if tokens is not None and resolve is not None:
+            raise OptionError("--tokens and --resolve are two goals for one validation; give one of them")
+        if tokens is not None and tokens < 1:
+            raise OptionError(f"--tokens was {tokens}; expected at least 1")
+        if resolve is not None and not 0 < resolve < 1:
+            raise OptionError(f"--resolve was {resolve}; expected a total variation above 0 and below 1, such as 0.02")
+        return cls(tokens=tokens, resolve=RESOLVE if tokens is None and resolve is None else resolve)
+
+    def needed(self, terms: Terms) -> int | None:
+        """Tokens that reach it; None where no number of them does."""
+        if self.tokens is not None:
+            return self.tokens
+        return None if self.resolve is None else design_of(terms).tokens_needed(self.resolve)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LawProgress:
+    """Where a run stands.
+
+    Attributes:
+        tokens: Tokens taken, with those that are being drawn.
+        log_e: Logarithm of the e-value of those taken.
+        resolved: Total variation that those taken resolve.
+    """
+
+    tokens: int
+    log_e: float
+    resolved: float
+
+
+@dataclass
+class LawRun:
+    """One session of gathering evidence.
+
+    Attributes:
+        subject: What decodes.
+        prompts: Taken in turn.
+        goal: When enough was drawn.
+        batch: Requests decoded together.
+        statistics: Books of the requests of this session.
+    """
+
+    subject: Subject
+    prompts: Sequence[EncodedPrompt]
+    goal: Goal
+    batch: int = 4
+    statistics: RequestStatistics = field(default_factory=RequestStatistics)
+
+    def run(self, ledger: Ledger, on_progress: Callable[[LawProgress], None] = lambda _: None) -> None:
+        """Add to the ledger until the goal is reached or a deviation is found.
+
+        Raises `OptionError` where no number of tokens reaches the goal.
+        """
+        header = ledger.book.header
+        needed = self.goal.needed(header.terms)
+        if needed is None:
+            raise OptionError(
+                f"a total variation of {self.goal.resolve} hides in the tolerance of {header.terms.tolerance:.2g}, "
+                "whatever is drawn; ask for a larger --resolve, or give --tokens"
+            )
+        evidence = ledger.book.evidence()
+
+        def tell(drawn: int) -> None:
+            tokens = evidence.tally.tokens + drawn
+            on_progress(LawProgress(tokens=tokens, log_e=evidence.log_e, resolved=evidence.resolved))
+
+        tell(0)
+        while evidence.crossing is None and evidence.tally.tokens < needed:
+            first = ledger.book.next_request
+            draw, following = self._draw(first, needed - evidence.tally.tokens, header, tell)
+            self.statistics = RequestStatistics.total([self.statistics, draw.statistics])
+            ledger.append(evidence.take(draw.emissions), next_request=following)
+            tell(0)
+
+    def _draw(self, first: int, left: int, header: Header, tell: Callable[[int], None]) -> tuple[Draw, int]:
+        """One batch of at most about `left` tokens, and the number of the request behind it."""
+        length = min(self.subject.options.max_tokens, left)
+        numbers = range(first, first + min(self.batch, -(-left // length)))
+        drawn = 0
+
+        def count(tokens: int) -> None:
+            nonlocal drawn
+            drawn += tokens
+            tell(drawn)
+
+        draw = draw_batch(
+            self.subject.with_options(max_tokens=length),
+            [self.prompts[number % len(self.prompts)].tokens for number in numbers],
+            first=first,
+            seeds=[request_seed(header.seed, header.part, number) for number in numbers],
+            on_tokens=count,
+        )
+        return draw, numbers.stop
+
+
+def open_ledger(place: Path, fingerprint: Fingerprint, terms: Terms, *, seed: int) -> Ledger:
+    """The ledger in a folder: gone on with where there is one, else begun.
+
+    Raises `EvidenceError` where it is about another subject, naming what differs.
+    """
+    path = place / LEDGER_NAME
+    if path.exists():
+        return Ledger.resume(path, fingerprint, terms)
+    return Ledger.begin(path, fingerprint, terms, seed=seed)
+
+
+def verdict_of(ledger: Ledger, goal: Goal) -> Verdict:
+    """What the evidence says, measured by the goal."""
+    book = ledger.book
+    return judge(book.tally, book.header.terms, crossing=book.crossing, resolve=goal.resolve, planned=goal.tokens)

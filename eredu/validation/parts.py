@@ -1,0 +1,123 @@
+"""The parts of a validation that draw nothing from the law: measured once, before the evidence, and kept beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eredu.errors import EvidenceError
+from eredu.validation.benefit import MOST, measure_benefit
+from eredu.validation.numerics import audit_numerics
+from eredu.validation.path import check_path
+from eredu.validation.prompts import EncodedPrompt
+from eredu.validation.state import check_state
+from eredu.validation.statics import inspect_subject
+from eredu.validation.subject import Subject
+
+PARTS = ("static", "numerics", "state", "path", "benefit")
+"""In the order in which they are measured."""
+OPTIONAL = PARTS[1:]
+"""Those that may be left out."""
+PARTS_NAME = "parts.json"
+"""Their file within the folder of a validation."""
+SAMPLED = 6
+"""Prompts that outputs are compared and timed on."""
+TOLERANCES = {"float32": 1e-5}
+"""Tolerance where the numerics are not audited, by the dtype of the logits; any other type has `COARSE`."""
+COARSE = 2e-3
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What was measured.
+
+    Attributes:
+        found: Each part as JSON, by its name.
+    """
+
+    found: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def tolerance(self) -> float | None:
+        """The audited tolerance, if the numerics were audited."""
+        return self.found["numerics"]["tolerance"] if "numerics" in self.found else None
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """Sentences of the parts that found a violation."""
+        return tuple(part["text"] for part in self.found.values() if part.get("violations", 0))
+
+    def write(self, place: Path) -> None:
+        """Keep them in a folder."""
+        place.mkdir(parents=True, exist_ok=True)
+        (place / PARTS_NAME).write_text(json.dumps(self.found, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, place: Path) -> Parts:
+        """Those that a folder keeps; none where it keeps none. Raises `EvidenceError` for a damaged file."""
+        path = place / PARTS_NAME
+        if not path.is_file():
+            return cls()
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            return cls({name: found[name] for name in PARTS if name in found})
+        except (ValueError, TypeError) as error:
+            raise EvidenceError(f"{path} is damaged: {error}; remove it, and the parts are measured again") from error
+
+
+def measure_parts(
+    subject: Subject,
+    prompts: Sequence[EncodedPrompt],
+    *,
+    skip: frozenset[str],
+    seed: int,
+    max_tokens: int,
+    models: str,
+    on_part: Callable[[str], None] = lambda _: None,
+) -> Parts:
+    """Measure all parts but those to skip.
+
+    Args:
+        subject: What is validated.
+        prompts: Its prompts.
+        skip: Names out of `OPTIONAL`.
+        seed: Root of the requests.
+        max_tokens: Tokens of an output.
+        models: Arguments of `eredu generate` that name the models, for replays.
+        on_part: Is told each part's name before it is measured.
+    """
+    texts = [prompt.tokens for prompt in prompts]
+    longest = max(texts, key=len)
+    sampled = sorted(prompts, key=lambda prompt: len(prompt.tokens))[:SAMPLED]
+    found: dict[str, dict[str, Any]] = {}
+
+    def tolerance() -> float:
+        return float(found["numerics"]["tolerance"]) if "numerics" in found else COARSE
+
+    def numerics() -> Any:
+        widths = sorted({2, 3, 5, subject.depth + 1, min(MOST, subject.depth) + 1})
+        room = [width for width in widths if width <= subject.depth + 1]
+        return audit_numerics(subject.target, texts, subject.options.sampling, room)
+
+    measures: dict[str, Callable[[], Any]] = {
+        "static": lambda: inspect_subject(subject, longest),
+        "numerics": numerics,
+        "state": lambda: check_state(subject, longest, tolerance=tolerance()),
+        "path": lambda: check_path(
+            subject,
+            sampled,
+            noise=float(found["numerics"]["noise"]) if "numerics" in found else 0.0,
+            seed=seed,
+            max_tokens=max_tokens,
+            models=models,
+        ),
+        "benefit": lambda: measure_benefit(subject, sampled, seed=seed, max_tokens=max_tokens),
+    }
+    for name in PARTS:
+        if name not in skip:
+            on_part(name)
+            found[name] = measures[name]().to_json()
+    return Parts(found)

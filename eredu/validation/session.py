@@ -1,0 +1,113 @@
+"""One validation from a loaded subject to its result: parts, tolerance, evidence, verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eredu.errors import OptionError
+from eredu.evidence import Fingerprint, Ledger, Terms, read_ledger, result_of_book
+from eredu.validation.law import LEDGER_NAME, Goal, LawProgress, LawRun, open_ledger
+from eredu.validation.numerics import feed
+from eredu.validation.parts import COARSE, OPTIONAL, TOLERANCES, Parts, measure_parts
+from eredu.validation.prompts import EncodedPrompt
+from eredu.validation.subject import Subject
+
+SCHEMA = "eredu-validation/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """A validation that is set up.
+
+    Attributes:
+        subject: What is validated.
+        prompts: Its prompts.
+        fingerprint: Names the subject.
+        goal: When enough was drawn.
+        alpha: Chance of a false report.
+        tolerance: Total variation that arithmetic may cause; None measures it, or takes the ledger's.
+        seed: Root of all randomness of a new ledger.
+        batch: Requests decoded together.
+        place: Folder of the evidence.
+        skip: Parts to leave out.
+        models: Arguments of `eredu generate` that name the models.
+    """
+
+    subject: Subject
+    prompts: Sequence[EncodedPrompt]
+    fingerprint: Fingerprint
+    goal: Goal
+    alpha: float
+    tolerance: float | None
+    seed: int
+    batch: int
+    place: Path
+    skip: frozenset[str]
+    models: str
+
+    def __post_init__(self) -> None:
+        stray = sorted(self.skip - set(OPTIONAL))
+        if stray:
+            raise OptionError(f"--skip was {stray[0]!r}; expected one of {', '.join(OPTIONAL)}")
+        if self.subject.options.sampling.is_greedy:
+            raise OptionError(
+                "--temperature was 0, and greedy decoding draws nothing that could have a law; give a temperature "
+                "above 0, and the path part compares greedy outputs beside"
+            )
+        if self.subject.options.max_proposals < 1:
+            raise OptionError("--proposals was 0, which is plain decoding; give at least 1")
+        if self.batch < 1:
+            raise OptionError(f"--batch was {self.batch}; expected at least 1")
+
+    def open(self, on_part: Callable[[str], None]) -> tuple[Ledger, Parts]:
+        """The ledger, gone on with or begun, and the parts, kept beside it or measured now.
+
+        Raises `EvidenceError` where the folder holds evidence about another subject, naming what differs.
+        """
+        path = self.place / LEDGER_NAME
+        if path.exists():
+            tolerance = read_ledger(path).header.terms.tolerance if self.tolerance is None else self.tolerance
+            terms = Terms(alpha=self.alpha, tolerance=tolerance)
+            return open_ledger(self.place, self.fingerprint, terms, seed=self.seed), Parts.read(self.place)
+        parts = measure_parts(
+            self.subject,
+            self.prompts,
+            skip=self.skip,
+            seed=self.seed,
+            max_tokens=self.subject.options.max_tokens,
+            models=self.models,
+            on_part=on_part,
+        )
+        parts.write(self.place)
+        terms = Terms(alpha=self.alpha, tolerance=self._tolerance(parts))
+        return open_ledger(self.place, self.fingerprint, terms, seed=self.seed), parts
+
+    def gather(self, ledger: Ledger, on_progress: Callable[[LawProgress], None]) -> None:
+        """Add to the ledger until the goal is reached; see `LawRun`."""
+        run = LawRun(subject=self.subject, prompts=self.prompts, goal=self.goal, batch=self.batch)
+        run.run(ledger, on_progress)
+
+    def result(self, ledger: Ledger, parts: Parts) -> dict[str, Any]:
+        """The result as one JSON object, described by `result.schema.json` in this folder."""
+        law = result_of_book(ledger.book, resolve=self.goal.resolve, planned=self.goal.tokens)
+        return whole_result(law, parts)
+
+    def _tolerance(self, parts: Parts) -> float:
+        if self.tolerance is not None:
+            return self.tolerance
+        if parts.tolerance is not None:
+            return parts.tolerance
+        dtype = feed(self.subject.target, self.prompts[0].tokens[-1:], start=0, width=1).dtype
+        return TOLERANCES.get(str(dtype).removeprefix("mlx.core."), COARSE)
+
+
+def whole_result(law: dict[str, Any], parts: Parts) -> dict[str, Any]:
+    """A result out of the law's and the parts'. A violation of state or path is a deviation, whatever the law says."""
+    verdict = {name: law["verdict"][name] for name in ("conclusion", "exit_status", "text")}
+    if parts.violations:
+        verdict = {"conclusion": "deviation found", "exit_status": 1, "text": "; ".join(parts.violations)}
+        verdict["text"] = f"deviation found: {verdict['text']}. By the law: {law['verdict']['text']}"
+    return {"schema": SCHEMA, "verdict": verdict, "parts": dict(parts.found), "law": law}
