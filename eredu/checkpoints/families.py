@@ -91,7 +91,7 @@ def _nemotron_h(config: ModelConfig) -> list[LayerCache | None]:
     pattern = config.get("hybrid_override_pattern")
     known = {"M": FOLLOWED, "*": FULL, "-": None, "E": None}
     if not isinstance(pattern, str):
-        words = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
+        words = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
         pattern = "".join(words.get(word, "?") for word in config.strings("layers_block_type") or ())
     if not pattern or set(pattern) - known.keys():
         raise CheckpointError(

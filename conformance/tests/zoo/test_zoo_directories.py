@@ -15,6 +15,7 @@ from mlx_lm.utils import load_model
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu_conformance.zoo import (
     CONVERSIONS,
     MEMBERS,
@@ -28,6 +29,7 @@ from eredu_conformance.zoo import (
     write_converted,
     write_damaged,
     write_head,
+    zoo_edges,
     zoo_member,
 )
 from eredu_conformance.zoo.writing import write_directory
@@ -166,3 +168,14 @@ def test_a_family_without_a_head_has_none_to_damage(tmp_path: Path) -> None:
         write_damaged(zoo_member("llama"), tmp_path, Damage.HEAD_ZERO)
     with pytest.raises(KeyError, match="deepseek-v3"):
         zoo_member("unheard-of")
+
+
+@pytest.mark.parametrize("name", [*MEMBERS, *zoo_edges()])
+def test_inspection_reads_every_member(name: str, tmp_path: Path) -> None:
+    """Caches that roll back, and heads that are ready where the family has them, by the headers alone."""
+    member = zoo_member(name)
+    report = inspect_checkpoint(member.write(tmp_path / "it", parts=Parts.SHARDED))
+    assert report.rolls_back_exactly
+    assert report.heads.claimed == member.heads
+    assert report.heads.capability.is_ready == bool(member.heads)
+    assert report.heads.tensors == len(member.head)
