@@ -23,7 +23,7 @@ from eredu.checkpoints.names import cache_directory
 from eredu.engine.alignment import FollowedRows, TargetRows, follow
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.models import TargetModel
-from eredu.errors import CapabilityError, CheckpointError
+from eredu.errors import CapabilityError, CheckpointError, TokenizerError
 from eredu.families.filling import parameters_of
 from eredu.families.head import PredictionHeads
 from eredu.text.tokenizer import Tokenizer
@@ -50,6 +50,8 @@ KEEPS = 0.5
 """An iterated proposal is worth making while it keeps this part of the first one's acceptance."""
 SUSPECT = 0.25
 """Acceptance below which a head may be misread in a way that hides its wiring too."""
+LEAST_ROWS = 32
+"""Tokens that a probe predicts at least."""
 VERSION = 1
 
 
@@ -118,12 +120,15 @@ class HeadProbe:
 def settle_heads(checkpoint: LoadedCheckpoint, target: TargetModel) -> PredictionHeads | None:
     """A loaded checkpoint's heads under the wiring that fits them: stated, remembered from a probe, or probed now.
 
-    Without a tokenizer there is no text to probe with, and heads keep the family's default.
+    Without a tokenizer, or with one that cannot write the text, there is nothing to probe with, and heads keep the
+    family's default.
 
     Raises `CheckpointError` as `probe_heads` does.
     """
     heads, tokenizer = checkpoint.heads, checkpoint.tokenizer
     if heads is None or heads.traits.settled or tokenizer is None:
+        return heads
+    if probe_text(tokenizer, target.context) is None:
         return heads
     path = probe_path(heads, target, tokenizer)
     found = _recall(path)
@@ -137,9 +142,12 @@ def probe_heads(heads: PredictionHeads, target: TargetModel, tokenizer: Tokenize
     """Probe heads on the built-in text.
 
     Raises `CheckpointError` where they follow their target clearly better as if the files had been misread: norms that
-    were shifted twice or never before they were stored.
+    were shifted twice or never before they were stored. Raises `CapabilityError` where there is no text to probe with.
     """
-    rows = _read(target, tokenizer)
+    text = probe_text(tokenizer, target.context)
+    if text is None:
+        raise CapabilityError("the tokenizer and the context leave no text to probe prediction heads with")
+    rows = TargetRows.read(target, *text)
     iterates = heads.traits.iterable
     variants = heads.variants()
     followed = _follow_variants(variants, rows, 2 if iterates or heads.traits.stages > 1 else 1)
@@ -222,11 +230,19 @@ def _recall(path: Path) -> HeadProbe | None:
         return None
 
 
-def _read(target: TargetModel, tokenizer: Tokenizer) -> TargetRows:
-    answer = tokenizer.encode(ANSWER, add_special_tokens=tokenizer.chat_template is None)
-    question = () if tokenizer.chat_template is None else tokenizer.apply_chat([{"role": "user", "content": QUESTION}])
-    tokens = [*question, *answer][: target.context]
-    return TargetRows.read(target, tokens, first=min(max(1, len(question)), len(tokens) - 1))
+def probe_text(tokenizer: Tokenizer, context: int) -> tuple[list[int], int] | None:
+    """Ids of the text, as one chat turn and its reply where there is a template, and where the reply begins.
+
+    None where the tokenizer cannot write it, or writes too little of it within the context.
+    """
+    chat = tokenizer.chat_template is not None
+    try:
+        answer = tokenizer.encode(ANSWER, add_special_tokens=not chat)
+        question = tokenizer.apply_chat([{"role": "user", "content": QUESTION}]) if chat else ()
+    except TokenizerError:
+        return None
+    tokens, first = [*question, *answer][:context], max(1, len(question))
+    return (tokens, first) if len(tokens) - first >= LEAST_ROWS else None
 
 
 def _score(followed: list[FollowedRows], depth: int) -> NDArray[np.float64]:
