@@ -25,6 +25,8 @@ LEAST_CHUNK, MOST_CHUNK = 32, 2048
 """Tokens that learning bets wait before they use what they saw: a 16th of all so far, within these bounds."""
 CHUNK_CELLS = 1 << 20
 """Numbers in the rows of one chunk at the most, so that its arrays stay small."""
+SALT = int.from_bytes(b"eredu.evidence", "big")
+"""Keeps V apart from a subject that seeds the same kind of generator alike: to it, 5 and [5, 0] are one seed."""
 BURDEN = 2.0
 """Tolerances that a deviation must exceed before the charged bets grow; measured for leaks at 2e-3."""
 
@@ -93,8 +95,8 @@ class Step:
 def design_of(terms: Terms, bets: Portfolio | None = None) -> Design:
     """Design of a validation with a portfolio.
 
-    The bet of least weight is taken for the one that must notice. That its fraction is one of a grid costs up to a fifth
-    of its growth, and that its neighbours and other families notice too is worth more: the tests measure both together.
+    The bet of least weight is taken for the one that must notice. That its fraction is one of a grid costs up to a
+    fifth of its growth, and that its neighbours and other families notice too is worth more: the tests measure both.
     """
     weight = float(np.exp((bets or portfolio()).log_weights.min()))
     return Design(
@@ -154,7 +156,7 @@ class Evidence:
                 f"the tally holds {len(self._wealth)} bets and the portfolio {len(self._log_weights)}: the evidence "
                 "of another version cannot be continued; start anew"
             )
-        self._generator = np.random.default_rng([*seeds, self.tally.tokens])
+        self._generator = np.random.default_rng([SALT, *seeds, self.tally.tokens])
         self._last: dict[int, dict[Order, float]] = {}
 
     @property
