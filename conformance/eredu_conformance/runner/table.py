@@ -52,7 +52,7 @@ def rule_table(report: Report) -> Table:
 def family_table(report: Report) -> Table:
     """Results by model family: a row a family, a column a claim."""
     title = f"{report.subject}, checks passed by model family, seed {report.plan.seed}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("family", no_wrap=True)
     claims = tuple(dict.fromkeys(cell.claim for line in report.families for cell in line.cells))
     for claim in claims:

@@ -134,6 +134,7 @@ def test_the_table_has_a_row_a_family_and_a_column_a_claim(bench: Bench, monkeyp
     assert ["family", "rollback", "greedy"] in lines
     assert ["llama", "1", "1"] in lines
     assert ["qwen3", "·", "0/2!"] in lines
+    assert "…" not in stream.getvalue()
     assert "<td class='n bad'>0 of 2</td>" in html_page(report)
     assert report_record(report)["families"][1] == {"family": "qwen3", "claims": {"greedy": "broken"}}
 

@@ -21,7 +21,7 @@ DEPTHS = range(1, 9)
 OWN_TOKENS = 6
 """Output of a run in which heads' own proposals are taken."""
 
-ASSISTED_TOKENS = 12
+ASSISTED_TOKENS = 8
 
 
 def checks() -> Iterator[Check]:

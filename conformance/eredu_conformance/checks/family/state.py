@@ -106,7 +106,7 @@ def _warm(family: str, bench: Bench, seed: int) -> Evidence:
     from eredu_conformance.subjects.family import Ask, family_model, fresh_model  # noqa: PLC0415
 
     directory = published(bench, family)
-    asks = [Ask(prompt=text(length), tokens=8, seed=drawn) for length in (3, 20) for drawn in (None, seed + 1)]
+    asks = [Ask(prompt=text(length), tokens=6, seed=drawn) for length in (3, 20) for drawn in (None, seed + 1)]
     cold = [fresh_model(directory).plain(ask)[0] for ask in asks]
     model = family_model(directory)
     depth = min(3, model.head_depth)
