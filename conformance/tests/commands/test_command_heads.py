@@ -1,0 +1,167 @@
+"""Whole command lines with prediction heads: the target's own, those in a directory, and damaged ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eredu_conformance.zoo import Damage, ZooMember, write_damaged, write_head, zoo_member
+
+LENGTH = 24
+
+
+@pytest.fixture(scope="module")
+def member() -> ZooMember:
+    """A Qwen3.5 of random weights that states how its head is wired, so that no command probes it."""
+    found = zoo_member("qwen3.5")
+    words = {"hidden": "after-norm", "first": "embedding", "chain": "after-norm"}
+    return replace(found, config={**found.config, "wiring": words, "max_proposals": 4})
+
+
+@pytest.fixture(scope="module")
+def model(member: ZooMember, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(member.write(tmp_path_factory.mktemp("model")))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EREDU_CACHE", str(tmp_path / "cache"))
+
+
+def generated(command: Callable[..., Any], *arguments: str) -> dict[str, Any]:
+    fixed = ("--raw", "abc", "--max-tokens", str(LENGTH), "--temperature", "0", "--json")
+    ran = command("generate", *arguments, *fixed)
+    assert ran.status == 0, ran.stderr
+    value: dict[str, Any] = json.loads(ran.stdout)
+    return value
+
+
+def test_a_target_s_own_heads_propose(eredu_command: Callable[..., Any], model: str) -> None:
+    with_heads, without = generated(eredu_command, "-m", model), generated(eredu_command, "-m", model, "--no-mtp")
+    assert (with_heads["mtp"], with_heads["head"], with_heads["assistant"]) == (True, None, None)
+    assert with_heads["statistics"]["drafted"] > 0
+    assert with_heads["statistics"]["requested_depth"] == 4
+    assert (without["mtp"], without["statistics"]["drafted"]) == (False, 0)
+    assert with_heads["tokens"] == without["tokens"]
+
+
+@pytest.mark.parametrize("layout", ["mlx", "pt"])
+def test_heads_in_a_directory_propose(
+    eredu_command: Callable[..., Any], member: ZooMember, model: str, tmp_path: Path, layout: str
+) -> None:
+    bare = str(replace(member, head={}).write(tmp_path / "bare"))
+    head = str(write_head(member, tmp_path / "head", layout=layout))
+    assert generated(eredu_command, "-m", bare)["mtp"] is False
+    beside = generated(eredu_command, "-m", bare, "--head", head)
+    assert (beside["mtp"], beside["head"]) == (True, head)
+    assert beside["tokens"] == generated(eredu_command, "-m", model)["tokens"]
+    assert generated(eredu_command, "-m", bare, "--head", head, "--no-mtp")["head"] is None
+
+
+def test_a_model_has_one_drafter(eredu_command: Callable[..., Any], model: str) -> None:
+    ran = eredu_command("generate", "-m", model, "--head", model, "--assistant", model, "hello")
+    assert ran.status == 2
+    assert "--assistant and --head are two drafters" in ran.stderr
+
+
+@pytest.mark.parametrize("damage", [Damage.HEAD_ZERO, Damage.HEAD_NAN, Damage.HEAD_HALF_ABSENT, Damage.TRUNCATED])
+def test_damaged_heads_are_refused(
+    eredu_command: Callable[..., Any], member: ZooMember, tmp_path: Path, damage: Damage
+) -> None:
+    directory = str(write_damaged(member, tmp_path, damage))
+    ran = eredu_command("generate", "-m", directory, "--raw", "abc", "--max-tokens", "4")
+    assert ran.status == 2
+    assert ran.stderr.startswith("eredu: error: ")
+    plainly = eredu_command("generate", "-m", directory, "--raw", "abc", "--max-tokens", "4", "--no-mtp")
+    assert plainly.status == (2 if damage is Damage.TRUNCATED else 0), "a damaged head does not touch its target"
+
+
+@pytest.mark.parametrize(
+    ("damage", "status", "said"),
+    [
+        (Damage.HEAD_ABSENT, 0, "ships none of their tensors"),
+        (Damage.HEAD_HALF_ABSENT, 2, "are missing, such as mtp."),
+        (Damage.TRUNCATED, 2, "is cut short"),
+        (Damage.INDEX_MISSING_FILE, 2, "weight files that its index names"),
+        (Damage.INDEX_OUTSIDE_FILE, 2, "inside the directory"),
+    ],
+)
+def test_inspect_says_what_headers_show(
+    eredu_command: Callable[..., Any], member: ZooMember, tmp_path: Path, damage: Damage, status: int, said: str
+) -> None:
+    ran = eredu_command("inspect", str(write_damaged(member, tmp_path / "damaged", damage)), "--json")
+    assert ran.status == status
+    assert said in (ran.stdout if status == 0 else ran.stderr)
+    if status == 0:
+        assert json.loads(ran.stdout)["mtp"]["capability"] == {"state": "unavailable"}
+
+
+def test_inspect_shows_depth_and_caches(eredu_command: Callable[..., Any], model: str) -> None:
+    report = json.loads(eredu_command("inspect", model, "--json").stdout)
+    assert report["mtp"]["capability"] == {"state": "ready", "checkpoint": "embedded"}
+    assert report["mtp"]["usable_depth"] == 4
+    assert {cache["kind"]: cache["rollback"] for cache in report["caches"]} == {
+        "recurrent": "exact",
+        "full-attention": "exact",
+    }
+    shown = eredu_command("inspect", model).stdout
+    assert "4 proposals a round" in shown
+    assert "ready embedded" in shown
+
+
+def test_inspect_reads_a_directory_of_heads(
+    eredu_command: Callable[..., Any], member: ZooMember, model: str, tmp_path: Path
+) -> None:
+    head = str(write_head(member, tmp_path / "head"))
+    report = json.loads(eredu_command("inspect", head, "--json").stdout)
+    assert (report["family"], report["layers"], report["mtp"]["tensors"]) == ("qwen3_5_mtp", 1, 15)
+    assert report["caches"] == [{"kind": "full-attention", "layers": 1, "window": None, "rollback": "exact"}]
+    beside = json.loads(eredu_command("inspect", model, "--head", head, "--json").stdout)
+    assert beside["head"]["capability"]["state"] == "ready"
+    assert f"heads in {head}" in eredu_command("inspect", model, "--head", head).stdout
+    other = str(zoo_member("llama").write(tmp_path / "other"))
+    config = json.loads((tmp_path / "other" / "config.json").read_text())
+    (tmp_path / "other" / "config.json").write_text(json.dumps({**config, "hidden_size": 32}))
+    ran = eredu_command("inspect", other, "--head", head)
+    assert ran.status == 2
+    assert "read hidden states of 64 numbers, and the target has 32" in ran.stderr
+
+
+def test_inspect_probes(eredu_command: Callable[..., Any], model: str, tmp_path: Path) -> None:
+    ran = eredu_command("inspect", model, "--probe", "--json")
+    probe = json.loads(ran.stdout)["probe"]
+    assert probe["stated"] == "hidden after norm, embedding first, chain after norm"
+    assert len(probe["wirings"]) == 8
+    assert len(probe["depths"]) == 8
+    assert [path.suffix for path in (tmp_path / "cache" / "probes").iterdir()] == [".json"]
+    shown = eredu_command("inspect", model, "--probe").stdout
+    for part in ("Probe of the head", "stated", "norms shifted once less", "hidden first"):
+        assert part in shown
+    bare = eredu_command("inspect", "smollm2-draft", "--probe")
+    assert bare.status == 2
+    assert "no prediction heads to probe" in bare.stderr
+
+
+def test_bench_measures_heads(eredu_command: Callable[..., Any], model: str, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"name": "a", "prompt": "abc"}\n')
+    ran = eredu_command(
+        "bench", "-m", model, "--prompts", str(prompts), "--repeats", "1", "--max-tokens", "12", "-k", "3",
+        "--temperature", "0", "--json",
+    )  # fmt: skip
+    assert ran.status == 0, ran.stderr
+    settings = json.loads(ran.stdout)["temperatures"][0]["settings"]
+    assert [each["name"] for each in settings] == ["plain", "K=3"], "heads do not look ahead"
+    assert settings[1]["equal_to_plain"] == settings[1]["runs"] == 1
+
+
+def test_bench_needs_a_drafter(eredu_command: Callable[..., Any], member: ZooMember, tmp_path: Path) -> None:
+    bare = str(replace(member, head={}).write(tmp_path))
+    ran = eredu_command("bench", "-m", bare)
+    assert ran.status == 2
+    assert "no prediction heads of its own; name a draft model with --assistant" in ran.stderr
