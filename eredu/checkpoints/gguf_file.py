@@ -129,4 +129,4 @@ def _heads(header: GgufHeader) -> HeadReport:
         return HeadReport(0, 0, unsupported, "an assistant, which eredu does not run from GGUF yet")
     claimed = _number(header, "nextn_predict_layers", required=False) or 0
     found = sum(".nextn." in tensor.name for tensor in header.tensors)
-    return judge_heads(header.architecture, claimed, found)
+    return judge_heads(header.architecture, claimed, found, runnable=False)

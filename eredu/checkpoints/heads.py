@@ -260,8 +260,8 @@ def _forms(name: str) -> tuple[str, ...]:
     return tuple(f"{found[1]}.experts.{projection}.weight" for projection in projections)
 
 
-def judge_heads(family: str, claimed: int, tensors: int) -> HeadReport:
-    """What a claim and the number of head tensors, found whole, come to."""
+def judge_heads(family: str, claimed: int, tensors: int, *, runnable: bool = True) -> HeadReport:
+    """What a claim and the number of head tensors, found whole, come to; `runnable` in a container eredu reads."""
     if not claimed:
         stray = f" although it holds {tensors} tensors of one" if tensors else ""
         return _nothing(f"the checkpoint claims no prediction head{stray}", tensors=tensors)
@@ -271,7 +271,7 @@ def judge_heads(family: str, claimed: int, tensors: int) -> HeadReport:
             "checkpoints do",
             claimed=claimed,
         )
-    if family in RUNNABLE:
+    if runnable and family in RUNNABLE:
         ready = MtpCapability.ready(MtpCheckpointKind.EMBEDDED)
         return HeadReport(claimed, tensors, ready, f"{claimed} prediction heads are there")
     unsupported = MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, family)

@@ -117,6 +117,8 @@ def bench(
     check_writable(output)
     loaded = Pair.load(model, assistant, dtype=dtype, placement=placement, head=head)
     loaded.require_drafter()
+    if peers and loaded.assistant is None:
+        raise OptionError("--peers times mlx-lm's loops, which need a draft model; name one with --assistant")
     encoded = tuple(EncodedPrompt(p.name, encode_prompt(loaded.tokenizer, p.text, system=p.system)) for p in chosen)
     pair = BenchmarkPair(loaded.model, loaded.assistant)
     with work_progress() as bar:

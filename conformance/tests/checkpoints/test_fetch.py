@@ -9,7 +9,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from eredu.checkpoints.names import cache_directory, draft_path, resolve_checkpoint, target_path
+import eredu
+from eredu.checkpoints.names import (
+    SHIPPED,
+    cache_directory,
+    draft_path,
+    resolve_checkpoint,
+    shipped_path,
+    target_path,
+)
 from eredu.commands import fetch as command
 from eredu.errors import CheckpointError
 
@@ -148,6 +156,14 @@ def test_names_resolve(tmp_path: Path) -> None:
     assert resolve_checkpoint(str(tmp_path)) == tmp_path
     with pytest.raises(CheckpointError, match="neither a path that exists nor one of the names smollm2"):
         resolve_checkpoint(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_checkpoints_lie_in_the_package(name: str) -> None:
+    path = resolve_checkpoint(name)
+    assert path == shipped_path(name)
+    assert (path / "config.json").is_file()
+    assert path.is_relative_to(Path(eredu.__file__).parent)
 
 
 def test_cache_directory_follows_environment_and_platform(tmp_path: Path) -> None:

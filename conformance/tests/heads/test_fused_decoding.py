@@ -21,7 +21,7 @@ from eredu.loaded import GenerationResult, LoadedModel, PreparedRequest
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording
-from eredu.options import GenerationOptions, SamplingOptions
+from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu_conformance.zoo import zoo_member
 
 MEMBERS = ("qwen3.5", "qwen3.5-moe", "qwen3-next")
@@ -118,6 +118,54 @@ def test_proposals_stop_at_the_validated_depth(checkpoint: LoadedCheckpoint) -> 
     result = decode(checkpoint, "greedy", DEPTH + 3)
     assert dict(result.statistics.clipped)["capability"] > 0
     assert len(result.statistics.rounds_by_length) <= DEPTH + 1
+
+
+# rule: scheduling.prefill-in-chunks
+@pytest.mark.parametrize("chunk", [1, 2, 3, 4, 5, 18, 19])
+def test_a_prompt_in_chunks_is_the_whole(
+    checkpoint: LoadedCheckpoint, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What target and head remember of the prompt does not depend on where it was cut."""
+    opened: list[Any] = []
+    original = EmbeddedExecutor.draft
+
+    def draft(self: EmbeddedExecutor, sequence: Any, *arguments: Any) -> Any:
+        if sequence.position == 0:
+            (stage,) = sequence.heads.stages
+            cached = held(sequence.target.layers), held([stage.cache])
+            opened.append((*cached, [np.array(rows) for rows in stage.pending], stage.true_rows))
+        return original(self, sequence, *arguments)
+
+    monkeypatch.setattr(EmbeddedExecutor, "draft", draft)
+    cut = decode(checkpoint, "greedy", 3, schedule=MtpSchedulerOptions(prefill_chunk=chunk))
+    assert cut.tokens == decode(checkpoint, "greedy", 3).tokens
+    mine, whole = opened
+    assert mine[3] == whole[3] == len(PROMPT) - 2
+    for ours, theirs in zip([*mine[0], *mine[1], *mine[2]], [*whole[0], *whole[1], *whole[2]], strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5, rtol=2e-5)
+
+
+# rule: scheduling.requests-independent
+@pytest.mark.parametrize("rule", ["coupled", "rejection"])
+def test_company_changes_no_token(checkpoint: LoadedCheckpoint, rule: str) -> None:
+    """Three requests in one schedule are the three alone: heads keep what they read to their own sequence."""
+    chosen = dict(RULES[rule])
+    options = GenerationOptions(
+        sampling=SamplingOptions(temperature=chosen.pop("temperature")),
+        max_tokens=16,
+        max_proposals=3,
+        eos_ids=frozenset(),
+        **chosen,
+    )
+    model = LoadedModel(MlxBackend(checkpoint, Placement.choose()))
+    prompts = [PROMPT[:1], PROMPT[:6], PROMPT]
+    requests = [
+        PreparedRequest(prompt=prompt, options=replace(options, seed=seed)) for seed, prompt in enumerate(prompts)
+    ]
+    schedule = MtpSchedulerOptions(prefill_chunk=4)
+    together = model.generate_prepared_chat_mtp_batch(requests, schedule=schedule).results
+    alone = [model.generate_prepared_chat_mtp(request) for request in requests]
+    assert [result.tokens for result in together] == [result.tokens for result in alone]
 
 
 # rule: draft.clip
