@@ -251,4 +251,5 @@ class DeepseekModel(nn.Module):
             "bos_token_id": None,
             "eos_token_id": 2,
             "torch_dtype": "bfloat16",
+            "max_proposals": 3,
         }

@@ -14,6 +14,8 @@ from eredu_benchmarks.training.trained import TrainedModel
 
 CONTEXT = 4096
 """Positions that the config claims; training rows are shorter."""
+WIRING = {"hidden": "before-norm", "first": "embedding", "chain": "before-norm"}
+"""How the heads are trained; eredu reads it from the config and need not probe for it."""
 FULL_PRECISION = ("e_score_correction_bias",)
 """Tensors that published checkpoints keep in float32."""
 
@@ -33,7 +35,10 @@ def write_checkpoint(model: TrainedModel, directory: Path) -> None:
         "do_sample": True,
         "temperature": 0.7,
     }
-    for name, content in {"config.json": model.config(CONTEXT), "generation_config.json": generation}.items():
+    for name, content in {
+        "config.json": {**model.config(CONTEXT), "wiring": WIRING},
+        "generation_config.json": generation,
+    }.items():
         (directory / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 

@@ -243,4 +243,5 @@ class QwenModel(nn.Module):
             "tie_word_embeddings": True,
             "eos_token_id": 2,
             "dtype": "bfloat16",
+            "max_proposals": 8,
         }
