@@ -3,8 +3,9 @@
 Portable: numpy and the standard library. It reads rows and tokens and runs no model.
 """
 
+from eredu.evidence.columns import Columns, check_columns, columns_of
 from eredu.evidence.diagnostics import Diagnostic, diagnose, holm
-from eredu.evidence.emission import Block, Columns, Emission, Stratum, check_columns, columns_of, strata_of
+from eredu.evidence.emission import Block, Emission, Stratum, strata_of
 from eredu.evidence.fingerprint import Fingerprint
 from eredu.evidence.ledger import Book, Header, Ledger, read_ledger
 from eredu.evidence.merging import Merged, merge

@@ -12,7 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from eredu.evidence.emission import Booleans, Columns, Floats
+from eredu.evidence.columns import Columns
+from eredu.evidence.emission import Booleans, Floats
 from eredu.evidence.payoff import Ratio, safe_log
 from eredu.evidence.pit import View
 

@@ -6,21 +6,16 @@ bonus is not, and has no place here: accepted tokens have the law min(p, q) norm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eredu.errors import EvidenceError
-
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 Booleans: TypeAlias = NDArray[np.bool_]
-
-SUM_TOLERANCE = 1e-6
-"""How far from 1 a row may sum: float32 softmaxes over 150,000 ids stay within it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,130 +107,3 @@ class Emission:
     draft: Floats | None = None
     lagged: Floats | None = None
     unmasked: Floats | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
-    """Emissions as columns: n tokens over V ids. A row that is not known equals the target's, and no bet moves on it.
-
-    Attributes:
-        tokens: Shape (n,).
-        target: Shape (n, V), float64.
-        draft: Shape (n, V).
-        lagged: Shape (n, V).
-        unmasked: Shape (n, V).
-        offsets: Shape (n,).
-        proposals: Shape (n,).
-        redrafted: Shape (n,).
-        strata: Number of the stratum of each token in `names`, shape (n,).
-        names: Names of strata.
-        requests: Shape (n,).
-        positions: Shape (n,).
-        recent: The two tokens before, shape (n, 2), the last one in column 1; -1 where there is none.
-    """
-
-    tokens: Integers
-    target: Floats
-    draft: Floats
-    lagged: Floats
-    unmasked: Floats
-    offsets: Integers
-    proposals: Integers
-    redrafted: Booleans
-    strata: Integers
-    names: tuple[str, ...]
-    requests: Integers
-    positions: Integers
-    recent: Integers
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    @property
-    def vocabulary(self) -> int:
-        """V."""
-        return int(self.target.shape[1])
-
-    @property
-    def slots(self) -> Integers:
-        """Kind of place of each token, shape (n,): 0 the first proposal, 1 a later one, 2 no proposal."""
-        return np.where(self.offsets >= self.proposals, 2, np.minimum(self.offsets, 1))
-
-    def part(self, first: int, last: int) -> Columns:
-        """Tokens `first` to `last` - 1, as views."""
-        cut = slice(first, last)
-        return Columns(
-            tokens=self.tokens[cut],
-            target=self.target[cut],
-            draft=self.draft[cut],
-            lagged=self.lagged[cut],
-            unmasked=self.unmasked[cut],
-            offsets=self.offsets[cut],
-            proposals=self.proposals[cut],
-            redrafted=self.redrafted[cut],
-            strata=self.strata[cut],
-            names=self.names,
-            requests=self.requests[cut],
-            positions=self.positions[cut],
-            recent=self.recent[cut],
-        )
-
-    def at_tokens(self, rows: Floats) -> Floats:
-        """The entry of each row at its token, shape (n,)."""
-        return np.take_along_axis(rows, self.tokens[:, None], axis=1)[:, 0]
-
-
-def columns_of(emissions: Sequence[Emission]) -> Columns:
-    """Columns of a non-empty batch. Raises `EvidenceError` for a row that is no distribution, or an id out of it."""
-    if not emissions:
-        raise EvidenceError("a batch of evidence was empty; give at least one emitted token")
-    target = np.stack([item.target for item in emissions]).astype(np.float64, copy=False)
-    names = tuple(dict.fromkeys(item.stratum.name for item in emissions))
-    number = {name: index for index, name in enumerate(names)}
-    columns = Columns(
-        tokens=_integers([item.token for item in emissions]),
-        target=target,
-        draft=_rows([item.draft for item in emissions], target),
-        lagged=_rows([item.lagged for item in emissions], target),
-        unmasked=_rows([item.unmasked for item in emissions], target),
-        offsets=_integers([item.stratum.offset for item in emissions]),
-        proposals=_integers([item.stratum.proposals for item in emissions]),
-        redrafted=np.array([item.stratum.redrafted for item in emissions], dtype=np.bool_),
-        strata=_integers([number[item.stratum.name] for item in emissions]),
-        names=names,
-        requests=_integers([item.request for item in emissions]),
-        positions=_integers([item.position for item in emissions]),
-        recent=np.array([(-1, -1, *item.recent)[-2:] for item in emissions], dtype=np.int64),
-    )
-    check_columns(columns)
-    return columns
-
-
-def check_columns(columns: Columns) -> None:
-    """Raise `EvidenceError` unless every row is a distribution and every id lies in it."""
-    low, high = int(columns.tokens.min()), int(columns.tokens.max())
-    if low < 0 or high >= columns.vocabulary:
-        raise EvidenceError(f"ids from {low} to {high} were emitted over rows of {columns.vocabulary} ids")
-    for name in ("target", "draft", "lagged", "unmasked"):
-        rows = getattr(columns, name)
-        if rows is columns.target and name != "target":
-            continue
-        sums = rows.sum(axis=1)
-        # A comparison that NaN fails too.
-        wrong = ~((np.abs(sums - 1) <= SUM_TOLERANCE) & (rows.min(axis=1) >= 0))
-        if wrong.any():
-            index = int(np.argmax(wrong))
-            raise EvidenceError(
-                f"the {name} row of request {columns.requests[index]}, position {columns.positions[index]} is no "
-                f"distribution: it sums to {float(sums[index])!r}, its least entry is {float(rows[index].min())!r}"
-            )
-
-
-def _integers(values: list[int]) -> Integers:
-    return np.array(values, dtype=np.int64)
-
-
-def _rows(rows: list[Floats | None], target: Floats) -> Floats:
-    if all(row is None for row in rows):
-        return target
-    return np.stack([target[index] if row is None else row for index, row in enumerate(rows)]).astype(np.float64)

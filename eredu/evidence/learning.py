@@ -12,14 +12,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eredu.evidence.bets import Place
-from eredu.evidence.emission import Columns, Floats, Integers
+from eredu.evidence.columns import Columns
+from eredu.evidence.emission import Floats, Integers
 from eredu.evidence.payoff import Ratio
 from eredu.evidence.pit import Order, View
 
 Context = Callable[[Columns], Integers]
 """A small number that is known before each token, shape (n,)."""
 
-MOST_CELLS = 1 << 21
+RADIX = 1 << 20
+"""More than any id, so that keys of several tokens never meet."""
+LEAST_PROMISED = 1e-9
+"""Tokens that a tilt divides by at the least: ids that should never come are for other bets."""
+MOST_CELLS = 1 << 22
 """Counts that one universal bet may keep; contexts beyond that share one."""
 
 
@@ -43,13 +48,13 @@ def redrafted_context(columns: Columns) -> Integers:
 def place_context(columns: Columns) -> Integers:
     """All that places a token: the kind of its place, its position in a short output, and the two tokens before."""
     place = (np.minimum(columns.positions, 31) * 8 + np.minimum(columns.offsets, 7)) * 2 + columns.redrafted
-    number: Integers = place * (columns.vocabulary + 1) ** 2 + pair_context(columns)
+    number: Integers = place * RADIX**2 + pair_context(columns)
     return number
 
 
 def pair_context(columns: Columns) -> Integers:
     """The two tokens before."""
-    number: Integers = (columns.recent[:, 0] + 1) * (columns.vocabulary + 1) + columns.recent[:, 1] + 1
+    number: Integers = (columns.recent[:, 0] + 1) * RADIX + columns.recent[:, 1] + 1
     return number
 
 
@@ -84,10 +89,9 @@ class Universal:
     def log_growth(self, view: View, *, tolerance: float) -> Floats:
         """See `Family`."""
         columns = view.columns
-        index, target = self._index(columns), columns.target
-        tilt = (self._seen[index] + self.prior * target) / np.maximum(
-            self._promised[index] + self.prior * target, np.finfo(np.float64).tiny
-        )
+        cells, target = (self._index(columns)[:, None], _ids(columns)), columns.target
+        promised = self._promised[cells] + self.prior * target
+        tilt = (self._seen[cells] + self.prior * target) / np.maximum(promised, LEAST_PROMISED)
         aim = target * tilt
         ratio = Ratio.of(columns, aim / aim.sum(axis=1, keepdims=True))
         return np.stack([ratio.log_growth(f, tolerance=tolerance) for f in self.fractions], axis=1)
@@ -95,14 +99,16 @@ class Universal:
     def learn(self, view: View) -> None:
         """Count the tokens and add up the rows."""
         columns = view.columns
-        index = self._index(columns)
-        np.add.at(self._seen, (index, columns.tokens), 1.0)
-        np.add.at(self._promised, index, columns.target)
+        index, ids = self._index(columns), _ids(columns)
+        tokens = np.broadcast_to(ids, columns.target.shape)[np.arange(len(columns)), columns.tokens]
+        np.add.at(self._seen, (index, tokens), 1.0)
+        np.add.at(self._promised, (index[:, None], ids), columns.target)
 
     def _index(self, columns: Columns) -> Integers:
         """Rows of the counts; those of unknown contexts are made, or are row 0 where there is no more room."""
         keys = self.context(columns)
-        width = columns.vocabulary
+        # Two cells more, which the negative numbers of folded ids address.
+        width = columns.vocabulary if columns.ids is None else columns.width + 2
         for key in np.unique(keys).tolist():
             if key not in self._numbers and (len(self._numbers) + 2) * width <= self.most_cells:
                 self._numbers[key] = len(self._numbers) + 1
@@ -112,6 +118,11 @@ class Universal:
             self._seen = np.concatenate([self._seen.reshape(-1, width), empty])
             self._promised = np.concatenate([self._promised.reshape(-1, width), empty])
         return np.array([self._numbers.get(key, 0) for key in keys.tolist()], dtype=np.int64)
+
+
+def _ids(columns: Columns) -> Integers:
+    """Ids of the cells, shape (n, V) or (1, V)."""
+    return np.arange(columns.vocabulary)[None, :] if columns.ids is None else columns.ids
 
 
 @dataclass

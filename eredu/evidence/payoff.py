@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eredu.evidence.emission import Booleans, Columns, Floats
+from eredu.evidence.columns import Columns
+from eredu.evidence.emission import Booleans, Floats
 
 LEAST_CAP, BOLD_CAP = 2.0, 4.0
 """Caps of g under a tolerance: the least, and the largest of a bold bet; timid bets may go to 1 / f."""

@@ -13,7 +13,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from eredu.evidence.emission import Columns, Floats
+from eredu.evidence.columns import Columns
+from eredu.evidence.emission import Floats
 
 
 class Order(StrEnum):

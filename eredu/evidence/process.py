@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eredu.errors import EvidenceError
-from eredu.evidence.emission import Columns, Emission, Floats, check_columns, columns_of
+from eredu.evidence.columns import Columns, check_columns, columns_of
+from eredu.evidence.emission import Emission, Floats
 from eredu.evidence.pit import Order, View
 from eredu.evidence.portfolio import Portfolio, portfolio
 from eredu.evidence.resolution import MISS, Design

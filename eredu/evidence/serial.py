@@ -12,7 +12,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from eredu.evidence.emission import Columns, Floats, Integers
+from eredu.evidence.columns import Columns
+from eredu.evidence.emission import Floats, Integers
 from eredu.evidence.learning import cells_of, log_density
 from eredu.evidence.pit import Order, View
 
