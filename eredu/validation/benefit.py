@@ -116,14 +116,15 @@ def measure_benefit(subject: Subject, prompts: Sequence[EncodedPrompt], *, seed:
         for accepted, drafted in zip(_padded(books[1]), books[1].drafted_by_position, strict=True)
         if drafted
     )
-    verify_s = tuple(_verification_s(subject, prompts[0].tokens, rows) for rows in range(1, len(acceptance) + 2))
-    draft_s = _draft_s(subject, prompts[0].tokens)
+    text = prompts[0].tokens
+    pieces = [_verification(subject, text, rows) for rows in range(1, len(acceptance) + 2)]
+    *verify_s, draft_s = fastest([*pieces, _draft_step(subject, text)])
     return BenefitReport(
         acceptance=acceptance,
         tokens_per_round=books[0].tokens_per_round,
         plain_tokens_per_s=sum(len(result.tokens) for result in plain.results) / plain_s,
         tokens_per_s=books[0].emitted / with_s,
-        verify_s=verify_s,
+        verify_s=tuple(verify_s),
         draft_s=draft_s,
         curve=cost_curve(acceptance, verify_s, draft_s),
     )
@@ -150,42 +151,37 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def _verification_s(subject: Subject, text: Sequence[int], rows: int) -> float:
+def fastest(pieces: Sequence[Callable[[], None]]) -> list[float]:
+    """Seconds of the fastest of several runs of each piece, the pieces taking turns, after one run that warms up."""
+    seconds = [[_timed(piece)[0] for piece in pieces] for _ in range(REPEATS + 1)]
+    return [min(turns) for turns in zip(*seconds[1:], strict=True)]
+
+
+def _verification(subject: Subject, text: Sequence[int], rows: int) -> Callable[[], None]:
     target, cache = subject.target, subject.target.new_cache()
     _fill(cache, target.model, text, target.context)
-    length = cache.length
-    inputs = mx.array([text[-1]] * rows, dtype=mx.uint32)
+    length, inputs = cache.length, mx.array([text[-1]] * rows, dtype=mx.uint32)
 
-    def once() -> float:
-        seconds, _ = _timed(lambda: mx.eval(cache.feed(target.model, inputs)))
+    def once() -> None:
+        mx.eval(cache.feed(target.model, inputs))
         cache.rollback(length)
-        return seconds
 
-    once()
-    return min(once() for _ in range(REPEATS))
+    return once
 
 
-def _draft_s(subject: Subject, text: Sequence[int]) -> float:
+def _draft_step(subject: Subject, text: Sequence[int]) -> Callable[[], None]:
     """One draft step: of the assistant, or of the first head."""
     token = mx.array([text[-1]], dtype=mx.uint32)
     if subject.draft is not None:
         model, cache = subject.draft, subject.draft.new_cache()
         _fill(cache, model.model, text, model.context)
-
-        def once() -> float:
-            return _timed(lambda: mx.eval(cache.feed(model.model, token)))[0]
-    else:
-        heads = subject.heads
-        if heads is None:
-            raise ValueError("a subject without drafter has no draft step")
-        _, record = subject.target.new_cache().feed_recorded(subject.target.model, token)
-        hidden, stage = heads.hidden(record), heads.new_caches()[0]
-
-        def once() -> float:
-            return _timed(lambda: mx.eval(heads.logits(0, heads.step(0, hidden, token, stage))))[0]
-
-    once()
-    return min(once() for _ in range(REPEATS))
+        return lambda: mx.eval(cache.feed(model.model, token))
+    heads = subject.heads
+    if heads is None:
+        raise ValueError("a subject without drafter has no draft step")
+    _, record = subject.target.new_cache().feed_recorded(subject.target.model, token)
+    hidden, stage = heads.hidden(record), heads.new_caches()[0]
+    return lambda: mx.eval(heads.logits(0, heads.step(0, hidden, token, stage)))
 
 
 def _fill(cache: Any, model: Any, text: Sequence[int], context: int) -> None:

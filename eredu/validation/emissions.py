@@ -14,7 +14,7 @@ from eredu.events import Event, TokensCommitted
 from eredu.evidence import Block, Emission, Stratum, strata_of
 from eredu.loaded import PreparedRequest
 from eredu.statistics import RequestStatistics
-from eredu.validation.forcing import Rows, Text, assistant_logits, head_logits, processed, target_logits
+from eredu.validation.forcing import Rows, TargetReading, Text, assistant_logits, head_logits, processed, read_target
 from eredu.validation.rounds import RoundLog
 from eredu.validation.subject import Subject
 
@@ -77,11 +77,11 @@ def emissions_of(subject: Subject, text: Text, blocks: Sequence[Block], *, reque
     """Tokens of one output with the rows that they should have been drawn from."""
     strata = strata_of(blocks)
     sampling = subject.options.sampling
-    logits = target_logits(subject.target, text)
-    target = processed(logits, sampling, text)
+    reading = read_target(subject.target, text, subject.heads)
+    target = processed(reading.logits, sampling, text)
     plain = replace(type(sampling)(), temperature=sampling.temperature)
-    unmasked = None if plain == sampling else processed(logits, plain, text)
-    draft, known = draft_rows(subject, text, strata)
+    unmasked = None if plain == sampling else processed(reading.logits, plain, text)
+    draft, known = draft_rows(subject, text, reading, strata)
     said = text.tokens
     return [
         Emission(
@@ -99,7 +99,9 @@ def emissions_of(subject: Subject, text: Text, blocks: Sequence[Block], *, reque
     ]
 
 
-def draft_rows(subject: Subject, text: Text, strata: Sequence[Stratum]) -> tuple[Rows, NDArray[np.bool_]]:
+def draft_rows(
+    subject: Subject, text: Text, reading: TargetReading, strata: Sequence[Stratum]
+) -> tuple[Rows, NDArray[np.bool_]]:
     """The drafter's processed rows, shape (output tokens, vocabulary), and which of them are known.
 
     Heads draft another row at each depth of a block; for a token without a proposal it is the row of the deepest
@@ -110,9 +112,9 @@ def draft_rows(subject: Subject, text: Text, strata: Sequence[Stratum]) -> tuple
         made = assistant_logits(subject.draft, text)
         known = np.arange(count) < made.shape[0]
         logits = mx.concatenate([made, mx.zeros((count - made.shape[0], made.shape[1]))])
-    elif subject.heads is not None and subject.depth > 0:
+    elif subject.heads is not None and reading.hidden is not None and subject.depth > 0:
         depths = [min(stratum.offset, subject.depth - 1) for stratum in strata]
-        logits, known = head_logits(subject.target, subject.heads, text, depths)
+        logits, known = head_logits(subject.target, subject.heads, text, reading.hidden, depths)
     else:
         return np.zeros((count, subject.target.vocabulary_size)), np.zeros(count, dtype=np.bool_)
     return processed(logits, subject.options.sampling, text), known

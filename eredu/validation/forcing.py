@@ -19,6 +19,7 @@ from eredu.families.teacher_forcing import outputs_along
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.history import HistoryRows
 from eredu.mlx.rows import process_rows
+from eredu.mlx.taps import Recording
 from eredu.options import SamplingOptions
 
 PROMPT_CHUNK = 512
@@ -71,9 +72,24 @@ def processed(logits: mx.array, sampling: SamplingOptions, text: Text) -> Rows:
     return normalised(process_rows(logits, sampling, history=history))
 
 
-def target_logits(target: TargetModel, text: Text) -> mx.array:
-    """The target's logits before each output token, shape (output tokens, vocabulary), padding ids excluded."""
-    return target.fit(_read(target, target.new_cache(), text))
+@dataclass(frozen=True, eq=False)
+class TargetReading:
+    """What a target made of a text.
+
+    Attributes:
+        logits: Before each output token, shape (output tokens, vocabulary), padding ids excluded.
+        hidden: Hidden states that heads read, shape (tokens - 1, hidden size); None where they were not asked for.
+    """
+
+    logits: mx.array
+    hidden: mx.array | None
+
+
+def read_target(target: TargetModel, text: Text, heads: PredictionHeads | None = None) -> TargetReading:
+    """Read a text once, with the hidden states that `heads` read if they are given; the heads' taps must be set."""
+    logits, records = _read(target, target.new_cache(), text)
+    hidden = None if heads is None else mx.concatenate([heads.hidden(record)[:rows] for record, rows in records])
+    return TargetReading(target.fit(logits), hidden)
 
 
 def assistant_logits(assistant: AssistantModel, text: Text) -> mx.array:
@@ -82,26 +98,26 @@ def assistant_logits(assistant: AssistantModel, text: Text) -> mx.array:
     within = Text(text.prompt, text.output[: max(0, room)])
     if not within.output:
         return mx.zeros((0, assistant.rows))
-    return assistant.fit(_read(assistant, assistant.new_cache(), within))
+    return assistant.fit(_read(assistant, assistant.new_cache(), within)[0])
 
 
 def head_logits(
-    target: TargetModel, heads: PredictionHeads, text: Text, depths: Sequence[int]
+    target: TargetModel, heads: PredictionHeads, text: Text, hidden: mx.array, depths: Sequence[int]
 ) -> tuple[mx.array, NDArray[np.bool_]]:
     """Logits of heads before each output token, as they draft it at a given depth of a block.
 
     Args:
-        target: The target, whose hidden states the heads read.
+        target: The target.
         heads: The heads.
         text: The text.
+        hidden: The hidden states that they read, shape (tokens - 1, hidden size).
         depths: For each output token the place in its block, from 0.
 
     Returns:
         Shape (output tokens, vocabulary), and which rows are known, shape (output tokens,): a block cannot begin
         before the target has read a token.
     """
-    read = text.tokens[:-1]
-    along = outputs_along(heads, _hidden(target, heads, read), mx.array(read, dtype=mx.uint32), max(depths) + 1)
+    along = outputs_along(heads, hidden, mx.array(text.tokens[:-1], dtype=mx.uint32), max(depths) + 1)
     starts = [len(text.prompt) + place - 2 - depth for place, depth in enumerate(depths)]
     width = target.vocabulary_size
     made = [mx.zeros((1, width))] * len(starts)
@@ -115,23 +131,19 @@ def head_logits(
     return mx.concatenate(made), np.array(starts) >= 0
 
 
-def _hidden(target: TargetModel, heads: PredictionHeads, tokens: Sequence[int]) -> mx.array:
-    """The target's hidden states that the heads read, shape (tokens, hidden size)."""
-    cache, parts = target.new_cache(), []
-    for start in range(0, len(tokens), PROMPT_CHUNK):
-        chunk = tokens[start : start + PROMPT_CHUNK]
-        parts.append(heads.hidden(cache.prefill(target.model, chunk))[: len(chunk)])
-        mx.eval(parts[-1], *cache.arrays())
-    return mx.concatenate(parts)
-
-
-def _read(model: TargetModel | AssistantModel, cache: SequenceCache, text: Text) -> mx.array:
-    prompt = text.prompt[:-1]
+def _read(
+    model: TargetModel | AssistantModel, cache: SequenceCache, text: Text
+) -> tuple[mx.array, list[tuple[Recording, int]]]:
+    """Logits before each output token, and what the tapped modules saw, with the rows that count."""
+    prompt, records = text.prompt[:-1], []
     for start in range(0, len(prompt), PROMPT_CHUNK):
-        cache.prefill(model.model, prompt[start : start + PROMPT_CHUNK])
-        mx.eval(*cache.arrays())
+        chunk = prompt[start : start + PROMPT_CHUNK]
+        records.append((cache.prefill(model.model, chunk), len(chunk)))
+        mx.eval(*cache.arrays(), *records[-1][0].outputs.values())
     inputs, parts = mx.array(text.inputs, dtype=mx.uint32), []
     for start in range(0, inputs.shape[0], ROW_CHUNK):
-        parts.append(cache.feed(model.model, inputs[start : start + ROW_CHUNK]))
-        mx.eval(parts[-1])
-    return mx.concatenate(parts)
+        logits, record = cache.feed_recorded(model.model, inputs[start : start + ROW_CHUNK])
+        parts.append(logits)
+        records.append((record, logits.shape[0]))
+        mx.eval(logits)
+    return mx.concatenate(parts), records

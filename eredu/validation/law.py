@@ -7,11 +7,11 @@ stops: on a deviation, at the asked number of tokens, at the asked resolution, o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eredu.errors import OptionError
-from eredu.evidence import Fingerprint, Header, Ledger, Terms, Verdict, design_of, judge
+from eredu.evidence import Fingerprint, Ledger, Terms, Verdict, design_of, judge
 from eredu.statistics import RequestStatistics
 from eredu.validation.emissions import Draw, draw_batch, request_seed
 from eredu.validation.prompts import EncodedPrompt
@@ -100,28 +100,31 @@ class LawRun:
             )
         evidence = ledger.book.evidence()
 
-        def tell(drawn: int) -> None:
-            tokens = evidence.tally.tokens + drawn
-            on_progress(LawProgress(tokens=tokens, log_e=evidence.log_e, resolved=evidence.resolved))
+        def here() -> LawProgress:
+            return LawProgress(tokens=evidence.tally.tokens, log_e=evidence.log_e, resolved=evidence.resolved)
 
-        tell(0)
+        so_far = here()
+        on_progress(so_far)
         while evidence.crossing is None and evidence.tally.tokens < needed:
-            first = ledger.book.next_request
-            draw, following = self._draw(first, needed - evidence.tally.tokens, header, tell)
+            draw, following = self._draw(ledger, needed, so_far, on_progress)
             self.statistics = RequestStatistics.total([self.statistics, draw.statistics])
             ledger.append(evidence.take(draw.emissions), next_request=following)
-            tell(0)
+            so_far = here()
+            on_progress(so_far)
 
-    def _draw(self, first: int, left: int, header: Header, tell: Callable[[int], None]) -> tuple[Draw, int]:
-        """One batch of at most about `left` tokens, and the number of the request behind it."""
+    def _draw(
+        self, ledger: Ledger, needed: int, so_far: LawProgress, on_progress: Callable[[LawProgress], None]
+    ) -> tuple[Draw, int]:
+        """One batch towards the needed tokens, and the number of the request behind it."""
+        header, first, left = ledger.book.header, ledger.book.next_request, needed - so_far.tokens
         length = min(self.subject.options.max_tokens, left)
         numbers = range(first, first + min(self.batch, -(-left // length)))
-        drawn = 0
+        drawn = so_far
 
         def count(tokens: int) -> None:
             nonlocal drawn
-            drawn += tokens
-            tell(drawn)
+            drawn = replace(drawn, tokens=drawn.tokens + tokens)
+            on_progress(drawn)
 
         draw = draw_batch(
             self.subject.with_options(max_tokens=length),

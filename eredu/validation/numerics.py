@@ -167,7 +167,7 @@ def feed(target: TargetModel, text: Sequence[int], *, start: int, width: int) ->
 def compare(name: str, single: mx.array, other: mx.array, *, sampling: SamplingOptions) -> Difference:
     """Compare logits of the same rows, shape (rows, vocabulary)."""
     one, two = _float64(single), _float64(other)
-    gaps = np.abs(np.where(np.isfinite(one), one - two, 0.0))
+    gaps = np.abs(np.subtract(one, two, out=np.zeros_like(one), where=one != two))
     variation = total_variation(normalised(process_rows(single, sampling)), normalised(process_rows(other, sampling)))
     ranked = np.sort(one, axis=-1)
     margins = ranked[:, -1] - ranked[:, -2] if one.shape[1] > 1 else np.full(len(one), np.inf)

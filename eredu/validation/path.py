@@ -21,7 +21,7 @@ from eredu.mlx.rows import process_rows
 from eredu.options import AcceptanceRule, GenerationOptions, SamplingOptions
 from eredu.randomness import RequestRandomness, Role
 from eredu.validation.emissions import request_seed
-from eredu.validation.forcing import Text, target_logits
+from eredu.validation.forcing import Text, read_target
 from eredu.validation.prompts import EncodedPrompt
 from eredu.validation.subject import Subject
 
@@ -185,7 +185,7 @@ def _look_into(
 def _scores(subject: Subject, text: Text, options: GenerationOptions) -> NDArray[np.float64]:
     """What the token was the argmax of, shape (vocabulary,): logits, or log p and noise."""
     sampling: SamplingOptions = options.sampling
-    logits = target_logits(subject.target, text)
+    logits = read_target(subject.target, text).logits
     history = text.history(logits.shape[-1]) if sampling.has_penalties else None
     scores = process_rows(logits, sampling, history=history)[-1:]
     if not sampling.is_greedy:

@@ -99,7 +99,7 @@ def _draw_noise(axes: Any, numerics: Mapping[str, Any]) -> None:
     axes.plot(edge, [2 * value for value in edge], color=ALARM, linestyle="--", label="below: the best id may change")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("largest move of a logit in the row")
+    axes.set_xlabel("largest move of a logit in the row (none is drawn at 1e-9)")
     axes.set_ylabel("best logit over the second")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,13 @@ from eredu.validation.prompts import EncodedPrompt
 from eredu.validation.subject import Subject
 
 SCHEMA = "eredu-validation/1"
+
+
+def validation_schema() -> dict[str, Any]:
+    """The JSON schema of a result."""
+    text = resources.files("eredu.validation").joinpath("result.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
 
 
 @dataclass(frozen=True, kw_only=True)

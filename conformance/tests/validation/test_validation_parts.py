@@ -1,0 +1,222 @@
+"""The parts beside the law: what each measures on a right pair, and that a planted fault is seen by its part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+import eredu
+from eredu.backend import CommitPlan
+from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.engine.sequence import MlxSequence
+from eredu.engine.target_executor import TargetExecutor
+from eredu.mlx.rows import process_rows
+from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.validation.benefit import cost_curve, measure_benefit
+from eredu.validation.numerics import audit_numerics, compare
+from eredu.validation.parts import Parts
+from eredu.validation.path import check_path
+from eredu.validation.prompts import EncodedPrompt
+from eredu.validation.session import validation_schema, whole_result
+from eredu.validation.state import check_state
+from eredu.validation.statics import inspect_subject, look_at_drafter
+from eredu.validation.subject import Subject
+from eredu_conformance.crafted import PairDirectories
+from eredu_conformance.zoo import zoo_member
+
+TEXT = tuple(np.random.default_rng(3).integers(1, 60, size=150).tolist())
+PROMPTS = (EncodedPrompt("short", TEXT[:4], ("abc",)), EncodedPrompt("long", TEXT[:40]))
+PLAIN = SamplingOptions(temperature=1.0)
+
+
+@pytest.fixture(scope="session")
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
+    """A recurrent target with a head of its own, and a llama with itself as its assistant."""
+    options = GenerationOptions(max_tokens=24, sampling=PLAIN, eos_ids=frozenset(), max_proposals=3)
+    made = {}
+    for name in ("qwen3.5", "llama"):
+        path = zoo_member(name).write(tmp_path_factory.mktemp(name))
+        tokenizer = load_tokenizer(path)
+        assistant = eredu.load_assistant(path, tokenizer=tokenizer) if name == "llama" else None
+        made[name] = Subject(
+            model=eredu.load(path, tokenizer=tokenizer, with_heads=assistant is None, settle=False),
+            assistant=assistant,
+            options=options,
+            schedule=MtpSchedulerOptions(),
+        )
+    return made
+
+
+@pytest.fixture(params=["qwen3.5", "llama"])
+def subject(request: pytest.FixtureRequest, subjects: dict[str, Subject]) -> Subject:
+    return subjects[request.param]
+
+
+def test_numerics_of_a_right_target(subject: Subject) -> None:
+    audit = audit_numerics(subject.target, [TEXT], PLAIN, [2, 4])
+    assert [each.name for each in audit.differences[:2]] == ["K = 1", "K = 3"]
+    assert audit.noise < 1e-3
+    assert 1e-6 <= audit.tolerance < 1e-3
+    assert audit.sentence.startswith("K-wide forwards")
+
+
+def test_numerics_see_what_moved() -> None:
+    single = mx.array([[0.0, 1.0, 1.01], [3.0, 0.0, -np.inf]])
+    other = mx.array([[0.0, 1.02, 1.01], [3.0, 0.0, -np.inf]])
+    found = compare("moved", single, other, sampling=PLAIN)
+    assert not found.bitwise_equal
+    assert found.max_logit == pytest.approx(0.02, abs=1e-6)
+    assert found.argmax_moves == pytest.approx((0.01,), abs=1e-6)
+    assert found.noises == pytest.approx((0.02, 0.0), abs=1e-6)
+    p, q = (np.exp(row) / np.exp(row).sum() for row in (np.array([0, 1, 1.01]), np.array([0, 1.02, 1.01])))
+    assert found.max_variation == pytest.approx(float(np.abs(p - q).sum() / 2), rel=1e-4)
+    same = compare("same", single, single, sampling=PLAIN)
+    assert same.bitwise_equal
+    assert same.max_variation == 0
+
+
+def test_state_of_a_right_pair(subject: Subject) -> None:
+    report = check_state(subject, TEXT, tolerance=1e-5)
+    assert {row.accepted for row in report.rows} >= {0, 1, subject.depth}
+    assert {row.length for row in report.rows} >= {5, 33, 130}
+    assert report.violations == ()
+    assert report.drafter_strays == ()
+
+
+def test_state_sees_a_missed_rollback(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    committed = TargetExecutor.commit
+
+    def forgets(self: TargetExecutor, sequence: MlxSequence, plan: CommitPlan, branch: Any) -> Any:
+        longer = CommitPlan(
+            kept=min(plan.kept + 1, sequence.target.length - len(sequence.tokens) + 1), tokens=plan.tokens
+        )
+        if longer.kept == plan.kept:
+            return committed(self, sequence, plan, branch)
+        result = committed(self, sequence, longer, branch)
+        sequence.target._length -= 1
+        return result
+
+    monkeypatch.setattr(TargetExecutor, "commit", forgets)
+    report = check_state(subject, TEXT, tolerance=1e-5)
+    assert report.violations
+    assert "leave another state" in report.sentence
+
+
+def test_path_of_a_right_pair(subject: Subject) -> None:
+    report = check_path(subject, PROMPTS, noise=1e-4, seed=1, max_tokens=24, models="--model x")
+    assert report.outputs == 8
+    assert report.violations == ()
+
+
+def wrong_with_proposals(logits: mx.array, *arguments: Any, **options: Any) -> mx.array:
+    """Rows of a verification that holds proposals, shifted by one id: plain decoding has none and stays right."""
+    rows = process_rows(logits, *arguments, **options)
+    return mx.concatenate([rows[:, -1:], rows[:, :-1]], axis=-1) if rows.shape[0] > 1 else rows
+
+
+def test_path_sees_a_wrong_token(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eredu.engine.target_executor.process_rows", wrong_with_proposals)
+    report = check_path(subject, PROMPTS, noise=1e-4, seed=1, max_tokens=24, models="--model x")
+    assert report.violations
+    first = report.violations[0]
+    assert first.margin is not None
+    assert first.margin > report.noise
+    replayed = [each for each in report.violations if each.prompt == "short"]
+    assert replayed
+    assert replayed[0].replay.startswith("eredu generate --model x --acceptance coupled --seed ")
+    assert replayed[0].replay.endswith(" abc")
+    assert "differ beyond the noise" in report.sentence
+
+
+def test_a_near_tie_is_no_violation(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With noise as large as all margins, every divergence is one."""
+    monkeypatch.setattr("eredu.engine.target_executor.process_rows", wrong_with_proposals)
+    report = check_path(subject, PROMPTS, noise=1e3, seed=1, max_tokens=24, models="")
+    assert report.divergences
+    assert report.violations == ()
+    assert "near-ties" in report.sentence
+
+
+def test_statics_of_right_and_dead_drafters(subjects: dict[str, Subject], monkeypatch: pytest.MonkeyPatch) -> None:
+    report = inspect_subject(subjects["qwen3.5"], TEXT)
+    assert report.kind == "embedded"
+    assert report.sanity.reads_hidden is True
+    assert report.sanity.faults == ()
+    assert inspect_subject(subjects["llama"], TEXT).sanity.reads_hidden is None
+    heads = subjects["qwen3.5"].heads
+    assert heads is not None
+    deaf = heads.step
+    monkeypatch.setattr(
+        type(heads), "step", lambda self, stage, hidden, tokens, cache: deaf(stage, hidden * 0, tokens, cache)
+    )
+    assert look_at_drafter(subjects["qwen3.5"], TEXT[:20]).faults == ("it does not read the target's hidden state",)
+    monkeypatch.setattr(type(heads), "step", lambda self, stage, hidden, tokens, cache: mx.zeros_like(hidden))
+    assert len(look_at_drafter(subjects["qwen3.5"], TEXT[:20]).faults) == 3
+
+
+def test_the_cost_curve_is_tokens_over_seconds() -> None:
+    curve = cost_curve((0.5, 0.25), (1.0, 1.1, 1.2), 0.1)
+    assert [point.tokens_per_round for point in curve] == [1, 1.5, 1.75]
+    assert [point.speed for point in curve] == pytest.approx([1, 1.5 / 1.2, 1.75 / 1.4])
+
+
+def test_the_benefit_of_a_perfect_assistant(subjects: dict[str, Subject]) -> None:
+    report = measure_benefit(subjects["llama"], PROMPTS, seed=1, max_tokens=24)
+    assert report.acceptance[0] == 1
+    assert report.tokens_per_round > 3
+    assert len(report.curve) == len(report.acceptance) + 1
+    assert report.plain_tokens_per_s > 0
+
+
+class Page(HTMLParser):
+    """Counts what a page is made of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: dict[str, int] = {}
+        self.fetched: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        self.tags[tag] = self.tags.get(tag, 0) + 1
+        for name, value in attrs:
+            if name in {"src", "href", "xlink:href", "data"} and not (value or "").startswith("#"):
+                self.fetched.append(value or "")
+
+
+def test_everything_together(command: Callable[..., Any], pair: PairDirectories, tmp_path: Path) -> None:
+    """All parts, JSON by its schema, and a report that fetches nothing and holds every plot."""
+    pytest.importorskip("matplotlib")
+    files = ("--json", str(tmp_path / "result.json"), "--html", str(tmp_path / "report.html"))
+    models = ("validate", str(pair.target), "--assistant", str(pair.draft))
+    ran = command(*models, "--tokens", "60", "--max-tokens", "15", "--seed", "5", *files)
+    assert ran.status == 0, ran
+    for part in ("static:", "numerics:", "state:", "path:", "benefit:", "law:"):
+        assert part in ran.stdout
+    result = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
+    Draft202012Validator(validation_schema()).validate(result)
+    assert result["law"]["terms"]["tolerance"] == result["parts"]["numerics"]["tolerance"]
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = Page()
+    page.feed(text)
+    assert page.tags["svg"] == 5
+    assert page.tags.get("script", 0) == 0
+    assert page.fetched == []
+    assert result["verdict"]["text"] in text
+
+
+def test_a_violation_is_the_verdict_whatever_the_law_says() -> None:
+    law = {"verdict": {"conclusion": "no deviation", "exit_status": 0, "text": "no deviation; and so on"}}
+    right = Parts({"state": {"text": "15 forced commits", "violations": 0}})
+    wrong = Parts({**right.found, "path": {"text": "2 differ beyond the noise", "violations": 2}})
+    assert whole_result(law, right)["verdict"] == law["verdict"]
+    verdict = whole_result(law, wrong)["verdict"]
+    assert verdict["exit_status"] == 1
+    assert verdict["text"] == "deviation found: 2 differ beyond the noise. By the law: no deviation; and so on"
