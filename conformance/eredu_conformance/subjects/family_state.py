@@ -39,7 +39,7 @@ def rollbacks(model: FamilyModel, prefix: Sequence[int], block: Sequence[int]) -
 
     The replay starts from a deep copy of the caches behind the prefix and feeds the kept tokens one by one.
     """
-    target = target_model(model)
+    target = model.model.backend.target_model
     start = target.new_cache()
     if prefix:
         start.prefill(target.model, prefix)
@@ -61,20 +61,12 @@ def rollbacks(model: FamilyModel, prefix: Sequence[int], block: Sequence[int]) -
 
 def chunked(model: FamilyModel, tokens: Sequence[int], chunks: Sequence[int]) -> Iterator[Comparison]:
     """Logits and caches of some tokens fed in chunks of each size, against the tokens fed whole."""
-    target = target_model(model)
+    target = model.model.backend.target_model
     whole, due = _fed(target, tokens, len(tokens))
     for size in chunks:
         cache, found = _fed(target, tokens, size)
         logits, same = _rows_apart(found, due)
         yield Comparison(f"{len(tokens)} tokens in chunks of {size}", _state_apart(cache, whole), logits, same)
-
-
-def target_model(model: FamilyModel) -> TargetModel:
-    """The target as executors use it, without padding of attention lengths."""
-    checkpoint = model.model.backend.target
-    return TargetModel(
-        checkpoint.model, checkpoint.vocabulary_size, checkpoint.context, recurrences=checkpoint.recurrences
-    )
 
 
 def _fed(target: TargetModel, tokens: Sequence[int], size: int) -> tuple[SequenceCache, NDArray[np.float32]]:

@@ -14,7 +14,7 @@ import numpy as np
 from eredu_conformance.zoo.deepseek import deepseek_v3, deepseek_v32
 from eredu_conformance.zoo.dense import llama, qwen3
 from eredu_conformance.zoo.drawing import Drawer, Tensors
-from eredu_conformance.zoo.member import ZooMember
+from eredu_conformance.zoo.member import CONTEXT, ZooMember
 from eredu_conformance.zoo.nemotron import nemotron_h
 from eredu_conformance.zoo.qwen import qwen3_next, qwen35
 
@@ -84,6 +84,29 @@ def _nested_rope(member: ZooMember, theta: float = 500.0) -> ZooMember:
 _ROPE_KEYS = frozenset({"rope_theta", "rope_scaling", "partial_rotary_factor"})
 
 
+def scaled_rotary() -> tuple[ZooMember, ...]:
+    """Rotary frequencies stretched for long texts, in either form of config.json, within the golden prompt's reach."""
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": CONTEXT // 4}
+    by_parts = {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": CONTEXT // 8,
+    }
+    deepseek, wide = deepseek_v3(), qwen35()
+    uneven = {**deepseek.config["rope_scaling"], "mscale": 0.5, "mscale_all_dim": 0.8}
+    text = wide.config["text_config"]
+    text = {**text, "rope_parameters": {**text["rope_parameters"], **yarn}}
+    stretched = replace(llama(), config={**llama().config, "rope_scaling": yarn})
+    return (
+        replace(llama(), name="llama+llama3-rope", config={**llama().config, "rope_scaling": by_parts}),
+        replace(_nested_rope(stretched), name="llama+nested-yarn"),
+        replace(wide, name="qwen3.5+yarn", config={**wide.config, "text_config": text}),
+        replace(deepseek, name="deepseek-v3+uneven-mscale", config={**deepseek.config, "rope_scaling": uneven}),
+    )
+
+
 def listed_layers() -> ZooMember:
     """Nemotron-H whose layers are listed by name, as Transformers 5 writes them."""
     member = nemotron_h()
@@ -103,6 +126,7 @@ def edges() -> tuple[ZooMember, ...]:
         tied(),
         text_only(),
         listed_layers(),
+        *scaled_rotary(),
         replace(deepseek_v3(heads=2), name="deepseek-v3+two-heads"),
         replace(nemotron_h(heads=2), name="nemotron-h+two-heads"),
         *(_nested_rope(member) for member in (llama(), qwen3(), qwen3_next(), deepseek_v3(), deepseek_v32())),
