@@ -23,8 +23,10 @@ OPTIONAL = PARTS[1:]
 """Those that may be left out."""
 PARTS_NAME = "parts.json"
 """Their file within the folder of a validation."""
-SAMPLED = 6
-"""Prompts that outputs are compared and timed on."""
+SAMPLED = 4
+"""Prompts that outputs are compared and timed on: the shortest."""
+COMPARED = 32
+"""Tokens of an output that is compared with plain decoding's, at the most."""
 TOLERANCES = {"float32": 1e-5}
 """Tolerance where the numerics are not audited, by the dtype of the logits; any other type has `COARSE`."""
 COARSE = 2e-3
@@ -111,7 +113,7 @@ def measure_parts(
             sampled,
             noise=float(found["numerics"]["noise"]) if "numerics" in found else 0.0,
             seed=seed,
-            max_tokens=max_tokens,
+            max_tokens=min(COMPARED, max_tokens),
             models=models,
         ),
         "benefit": lambda: measure_benefit(subject, sampled, seed=seed, max_tokens=max_tokens),

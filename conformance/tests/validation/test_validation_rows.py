@@ -1,0 +1,131 @@
+"""Draft rows by teacher forcing are the rows that proposals were really drawn from, for heads and for assistants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eredu
+from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.engine import assistant_executor, embedded_executor
+from eredu.engine.checkpoint import load_checkpoint
+from eredu.engine.mlx_backend import Assistant, MlxBackend
+from eredu.engine.proposal import propose
+from eredu.loaded import LoadedModel
+from eredu.mlx.placement import Placement
+from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.validation.emissions import draw_batch, request_seed
+from eredu.validation.forcing import normalised
+from eredu.validation.subject import Subject
+from eredu_conformance.tiny_models import TinyDecoder
+from eredu_conformance.zoo import zoo_member
+
+Recorded = dict[tuple[int, int, int], Any]
+PROMPT = (1, 2, 3, 4, 5, 6, 7)
+SETTINGS = {
+    "plain": SamplingOptions(temperature=1.0),
+    "filtered": SamplingOptions(temperature=0.8, top_k=20, top_p=0.9, min_p=0.01),
+    "penalised": SamplingOptions(temperature=1.2, repetition_penalty=1.3, frequency_penalty=0.2, presence_penalty=0.1),
+}
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """The row of each proposal by request, the output position where its round starts, and its number."""
+    rows: Recorded = {}
+
+    def record(sequence: Any, block: Any, logits: Any, *, round_position: int, index: int) -> None:
+        propose(sequence, block, logits, round_position=round_position, index=index)
+        rows[sequence.request.index, round_position, index] = normalised(block.scores[-1])[0]
+
+    for module in (assistant_executor, embedded_executor):
+        monkeypatch.setattr(module, "propose", record)
+    return rows
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    """Recurrent layers, and one head that is iterated."""
+    path = zoo_member("qwen3.5").write(tmp_path_factory.mktemp("embedded"))
+    model = eredu.load(path, tokenizer=load_tokenizer(path), settle=False)
+    heads = model.backend.target.heads
+    assert heads is not None
+    iterated = replace(model.backend.target, heads=heads.capped(3))
+    return subject_of(replace(model, backend=replace(model.backend, target=iterated)), None)
+
+
+@pytest.fixture(scope="session")
+def separate(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    """A llama and a noisy copy of it."""
+    decoder = TinyDecoder(vocabulary=40, layers=1, hidden=32, seed=9)
+    paths: list[Path] = [made.write(tmp_path_factory.mktemp("decoder")) for made in (decoder, decoder.noisy(0.08))]
+    target, draft = (load_checkpoint(path, tokenizer=None) for path in paths)
+    return subject_of(LoadedModel(MlxBackend(target, Placement.choose())), Assistant(draft))
+
+
+def subject_of(model: Any, assistant: Any) -> Subject:
+    options = GenerationOptions(max_tokens=40, max_proposals=3, eos_ids=frozenset(), sampling=SETTINGS["plain"])
+    return Subject(model=model, assistant=assistant, options=options, schedule=MtpSchedulerOptions())
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("kind", ["embedded", "separate"])
+def test_draft_rows_are_those_that_were_drawn_from(
+    request: pytest.FixtureRequest, recorded: Recorded, kind: str, settings: str
+) -> None:
+    subject: Subject = request.getfixturevalue(kind).with_options(sampling=SETTINGS[settings])
+    seeds = [request_seed(3, 0, number) for number in range(2)]
+    draw = draw_batch(subject, [PROMPT, PROMPT[:3]], first=0, seeds=seeds)
+    compared = 0
+    for emission in draw.emissions:
+        stratum = emission.stratum
+        row = recorded.get((emission.request, emission.position - stratum.offset, stratum.offset))
+        if stratum.offset < stratum.proposals and row is not None:
+            assert emission.draft is not None
+            np.testing.assert_allclose(emission.draft, row, atol=1e-5)
+            assert emission.draft.sum() == pytest.approx(1, abs=1e-9)
+            compared += 1
+    assert compared >= 30
+    assert {emission.stratum.offset for emission in draw.emissions} >= {0, 1}
+
+
+@pytest.mark.parametrize("settings", ["filtered", "penalised"])
+def test_unmasked_rows_leave_filters_and_penalties_out(separate: Subject, settings: str) -> None:
+    sampling = SETTINGS[settings]
+    bare = SamplingOptions(temperature=sampling.temperature)
+    seeds = [request_seed(3, 0, 0)]
+    with_filters = draw_batch(separate.with_options(sampling=sampling), [PROMPT], first=0, seeds=seeds).emissions
+    tokens = [emission.token for emission in with_filters]
+    assert len(tokens) == 40
+    for emission in with_filters:
+        assert emission.unmasked is not None
+        assert not np.allclose(emission.unmasked, emission.target)
+    bare_emissions = draw_batch(separate.with_options(sampling=bare), [PROMPT], first=0, seeds=seeds).emissions
+    assert bare_emissions[0].unmasked is None
+    first = with_filters[0].unmasked
+    assert first is not None
+    np.testing.assert_allclose(bare_emissions[0].target, first, atol=1e-6)
+
+
+def test_requests_of_a_run_share_no_seed() -> None:
+    seeds: list[int] = [request_seed(seed, part, n) for seed in (0, 1) for part in (0, 1) for n in range(50)]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**64 for seed in seeds)
+
+
+def test_blocks_are_read_off_the_trace(separate: Subject) -> None:
+    """Promoted blocks and dropped proposals are strata of their own, and all are known before the draw."""
+    told: list[int] = []
+    prompts = [PROMPT] * 6
+    seeds = [request_seed(5, 0, number) for number in range(6)]
+    draw = draw_batch(separate, prompts, first=10, seeds=seeds, on_tokens=told.append)
+    assert sum(told) == 240
+    names = {emission.stratum.name for emission in draw.emissions}
+    assert any("promoted" in name for name in names)
+    assert any("redrafted" in name for name in names)
+    assert [emission.request for emission in draw.emissions[:1]] == [10]
+    assert len(draw.emissions) == draw.statistics.emitted == 240
