@@ -25,7 +25,7 @@ from eredu.validation.subject import Subject
 LENGTHS = (2, 5, 33, 130, 520)
 """Prompt lengths, as far as there is text."""
 LONG = 100
-"""From this length on only none, one and all of the proposals are kept."""
+"""From this length on only none and all of the proposals are kept."""
 LEAST_LIMIT = 1e-5
 """Total variation below which two rows count as one whatever was audited."""
 MARGIN = 10.0
@@ -129,7 +129,7 @@ class _Forcing:
         rows = []
         for length in self.lengths:
             depth = min(self.subject.depth, executor.traits.max_proposals)
-            accepted = range(depth + 1) if length < LONG else sorted({0, 1, depth})
+            accepted = range(depth + 1) if length < LONG else sorted({0, depth})
             found = (self._force(executor, length, count) for count in accepted)
             rows += [row for row in found if row is not None]
         return rows
