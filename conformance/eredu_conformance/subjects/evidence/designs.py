@@ -123,6 +123,7 @@ DESIGNS: dict[str, PowerDesign] = {
 
 UNSEEN: dict[str, str] = {
     "ratio-in-half-precision": "moves the ratio of probabilities above 6e-5 by at most 2^-10 of itself, a total "
-    "variation of about 1e-4 and, by estimate, 1e9 tokens. As with a draft drawn in bfloat16, sampling is the wrong instrument, and the exact law kills it",
+    "variation of about 1e-4 and, by estimate, 1e9 tokens. As with a draft drawn in bfloat16, sampling is the wrong "
+    "instrument, and the exact law kills it",
 }
 """Faults of the law that no affordable sample shows, and why."""
