@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eredu.errors import OptionError
+from eredu.text.prompt_lines import read_prompt_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,7 @@ def read_prompts(path: Path) -> tuple[Prompt, ...]:
 
     Raises `OptionError` with the number of the line that is wrong.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"the prompts in {path} cannot be read: {error}; give a UTF-8 file of JSON lines") from error
-    prompts = tuple(_parse(path, number, line) for number, line in enumerate(lines, start=1) if line.strip())
-    if not prompts:
-        raise OptionError(f'{path} holds no prompt; give one JSON object a line, such as {{"prompt": "Hello"}}')
+    prompts = read_prompt_lines(path, _parse)
     names = [prompt.name for prompt in prompts]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

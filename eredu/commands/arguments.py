@@ -67,6 +67,19 @@ AcceptanceOption = Annotated[
         rich_help_panel=SPECULATION,
     ),
 ]
+ProposalsOption = Annotated[
+    int, typer.Option("--proposals", "-k", help="K, proposals a round.", rich_help_panel=SPECULATION)
+]
+TopKOption = Annotated[int, typer.Option(help="Keep the k most probable ids; 0 keeps all.", rich_help_panel=SAMPLING)]
+TopPOption = Annotated[
+    float, typer.Option(help="Keep the smallest head with this mass; 1 keeps all.", rich_help_panel=SAMPLING)
+]
+MinPOption = Annotated[
+    float,
+    typer.Option(
+        help="Drop ids less probable than this part of the most probable one; 0 keeps all.", rich_help_panel=SAMPLING
+    ),
+]
 SeedOption = Annotated[
     int, typer.Option(help="Root of all randomness: the same seed gives the same output.", rich_help_panel=SAMPLING)
 ]

@@ -21,9 +21,13 @@ from eredu.commands.arguments import (
     HeadOption,
     JsonOption,
     MaxTokensOption,
+    MinPOption,
     ModelOption,
     PlacementOption,
+    ProposalsOption,
     SeedOption,
+    TopKOption,
+    TopPOption,
 )
 from eredu.commands.console import message_console, print_json, print_table, versions
 from eredu.commands.pair import Pair, encode_prompt
@@ -50,25 +54,13 @@ def generate(
         ),
     ] = True,
     max_tokens: MaxTokensOption = 256,
-    proposals: Annotated[
-        int, typer.Option("--proposals", "-k", help="K, proposals a round.", rich_help_panel=SPECULATION)
-    ] = 4,
+    proposals: ProposalsOption = 4,
     temperature: Annotated[
         float, typer.Option(help="0 is greedy, 1 is the model's own distribution.", rich_help_panel=SAMPLING)
     ] = 0.7,
-    top_k: Annotated[
-        int, typer.Option(help="Keep the k most probable ids; 0 keeps all.", rich_help_panel=SAMPLING)
-    ] = 0,
-    top_p: Annotated[
-        float, typer.Option(help="Keep the smallest head with this mass; 1 keeps all.", rich_help_panel=SAMPLING)
-    ] = 1.0,
-    min_p: Annotated[
-        float,
-        typer.Option(
-            help="Drop ids less probable than this part of the most probable one; 0 keeps all.",
-            rich_help_panel=SAMPLING,
-        ),
-    ] = 0.0,
+    top_k: TopKOption = 0,
+    top_p: TopPOption = 1.0,
+    min_p: MinPOption = 0.0,
     repetition_penalty: Annotated[
         float, typer.Option(help="Weakens ids seen lately; 1 is off.", rich_help_panel=SAMPLING)
     ] = 1.0,

@@ -17,7 +17,11 @@ from eredu.commands.arguments import (
     AssistantOption,
     DtypeOption,
     HeadOption,
+    MinPOption,
     PlacementOption,
+    ProposalsOption,
+    TopKOption,
+    TopPOption,
 )
 from eredu.commands.validation_output import Outputs
 from eredu.commands.validation_run import LEDGER_NAME, VALIDATION_SCHEMA, ValidationRequest, run_validation
@@ -125,9 +129,7 @@ def run(
             rich_help_panel=EVIDENCE,
         ),
     ] = None,
-    proposals: Annotated[
-        int, typer.Option("--proposals", "-k", help="K, proposals a round.", rich_help_panel=SPECULATION)
-    ] = 4,
+    proposals: ProposalsOption = 4,
     acceptance: AcceptanceOption = AcceptanceRule.REJECTION,
     lookahead: Annotated[
         bool, typer.Option(help="Draft on while the target verifies.", rich_help_panel=SPECULATION)
@@ -135,16 +137,9 @@ def run(
     temperature: Annotated[
         float, typer.Option(help="Above 0; 1 is the model's own distribution.", rich_help_panel=SAMPLING)
     ] = 1.0,
-    top_k: Annotated[
-        int, typer.Option(help="Keep the k most probable ids; 0 keeps all.", rich_help_panel=SAMPLING)
-    ] = 0,
-    top_p: Annotated[
-        float, typer.Option(help="Keep the smallest head with this mass; 1 keeps all.", rich_help_panel=SAMPLING)
-    ] = 1.0,
-    min_p: Annotated[
-        float,
-        typer.Option(help="Drop ids less probable than this part of the most probable one.", rich_help_panel=SAMPLING),
-    ] = 0.0,
+    top_k: TopKOption = 0,
+    top_p: TopPOption = 1.0,
+    min_p: MinPOption = 0.0,
     dtype: DtypeOption = "checkpoint",
     placement: PlacementOption = "auto",
     json_file: Annotated[

@@ -11,6 +11,7 @@ from typing import Any
 
 from eredu.errors import OptionError
 from eredu.text.chat_template import Message
+from eredu.text.prompt_lines import read_prompt_lines
 from eredu.text.tokenizer import Tokenizer
 from eredu.validation.long_text import LONG_TEXT
 
@@ -67,14 +68,7 @@ def read_prompts(path: Path) -> tuple[ValidationPrompt, ...]:
 
     Raises `OptionError` with the number of the line that is wrong.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"the prompts in {path} cannot be read: {error}; give a UTF-8 file of JSON lines") from error
-    prompts = tuple(_parse(path, number, line) for number, line in enumerate(lines, start=1) if line.strip())
-    if not prompts:
-        raise OptionError(f'{path} holds no prompt; give one JSON object a line, such as {{"prompt": "Hello"}}')
-    return prompts
+    return read_prompt_lines(path, _parse)
 
 
 @dataclass(frozen=True, slots=True)
