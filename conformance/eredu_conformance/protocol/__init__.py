@@ -6,7 +6,7 @@ from eredu_conformance.protocol.expected import ExpectedFailure, ExpectedFailure
 from eredu_conformance.protocol.options import Acceptance, Grammar, RunOptions, Schedule
 from eredu_conformance.protocol.outcome_tree import OutputLaw, output_law
 from eredu_conformance.protocol.program import ProgramSubject
-from eredu_conformance.protocol.run import Answer, Checkpoint, Finish, Request, Run, RunResult
+from eredu_conformance.protocol.run import Answer, Checkpoint, Finish, Request, Round, Run, RunResult
 from eredu_conformance.protocol.serve import serve, serve_stdio, subject_named
 from eredu_conformance.protocol.smoke import Blame, SmokeCheck, SmokeReport, smoke
 from eredu_conformance.protocol.subject import Errored, Ok, Outcome, Skipped, Subject, attempt
@@ -30,6 +30,7 @@ __all__ = [
     "OutputLaw",
     "ProgramSubject",
     "Request",
+    "Round",
     "Run",
     "RunOptions",
     "RunResult",

@@ -29,6 +29,11 @@ class Feature(StrEnum):
     """Answers carry counters."""
     TRACES = "traces"
     """Results carry a trace."""
+    CHECKPOINTS = "checkpoints"
+    """Published checkpoints load beside the crafted ones, whatever their architecture; a run whose checkpoint turns
+    out not to load is skipped."""
+    HEADS = "heads"
+    """Prediction heads can propose (`Checkpoint.heads`)."""
 
 
 _FEATURE_OF = {
@@ -51,7 +56,7 @@ class Capabilities:
     Attributes:
         name: Name of the engine, as in `mlx-lm`.
         version: Its version.
-        architectures: `model_type`s that load.
+        architectures: `model_type`s that load for certain; the only ones without `Feature.CHECKPOINTS`.
         features: See `Feature`.
         options: Names of the fields of `RunOptions` and `Schedule` that take effect. `max_tokens`, `max_proposals` and
             `acceptance` need no entry, nor do settings that a feature implies.
@@ -78,8 +83,10 @@ class Capabilities:
 
     def checkpoint_obstacle(self, checkpoint: Checkpoint) -> str | None:
         """Why the subject can't load the checkpoints by its own declaration, or None."""
-        for directory in (checkpoint.target, checkpoint.draft):
-            if directory is not None and (reason := self._directory_obstacle(directory)):
+        if checkpoint.heads is not None and Feature.HEADS not in self.features:
+            return f"{self.name} has no prediction heads"
+        for place in (checkpoint.target, checkpoint.draft):
+            if place is not None and (reason := self._place_obstacle(place)):
                 return reason
         return None
 
@@ -92,7 +99,7 @@ class Capabilities:
             return f"{self.name} has no seeds"
         if Feature.CANCELLATION not in self.features and any(r.cancel_after is not None for r in run.requests):
             return f"{self.name} can't cancel a request"
-        if run.speculates and run.checkpoint.draft is None:
+        if run.speculates and run.checkpoint.draft is None and run.checkpoint.heads is None:
             return "the run asks for proposals and names no draft checkpoint"
         return None
 
@@ -109,9 +116,12 @@ class Capabilities:
                 return f"{self.name} doesn't have the acceptance rule {rule.value}"
         return None
 
-    def _directory_obstacle(self, directory: Path) -> str | None:
-        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-        if config["model_type"] not in self.architectures:
+    def _place_obstacle(self, place: Path) -> str | None:
+        published = Feature.CHECKPOINTS in self.features
+        if not place.is_dir():
+            return None if published else f"{self.name} loads directories only, not {place}"
+        config = json.loads((place / "config.json").read_text(encoding="utf-8"))
+        if config["model_type"] not in self.architectures and not published:
             return f"{self.name} doesn't load the architecture {config['model_type']}"
         if config.get("sliding_window") is not None and Feature.SLIDING_WINDOW not in self.features:
             return f"{self.name} doesn't load sliding windows"

@@ -14,7 +14,7 @@ from typing import Any
 from eredu_conformance.protocol.capabilities import Capabilities, Feature
 from eredu_conformance.protocol.errors import MessageError
 from eredu_conformance.protocol.options import Acceptance, RunOptions, Schedule
-from eredu_conformance.protocol.run import Answer, Checkpoint, Finish, Request, Run, RunResult
+from eredu_conformance.protocol.run import Answer, Checkpoint, Finish, Request, Round, Run, RunResult
 from eredu_conformance.protocol.shape import (
     Reader,
     count,
@@ -122,14 +122,24 @@ _REQUEST = _object(
     *("options", "cancel_after"),
 )
 _RUN_READERS: Mapping[str, Reader[Any]] = {
-    "checkpoint": _object(Checkpoint, {"target": _path, "draft": maybe(_path)}, "draft"),
+    "checkpoint": _object(
+        Checkpoint, {"target": _path, "draft": maybe(_path), "heads": maybe(_path)}, "draft", "heads"
+    ),
     "requests": several(_REQUEST),
     "schedule": _object(Schedule, SCHEDULE_READERS, *SCHEDULE_READERS),
     "seed": maybe(count),
     "choices": maybe(several(count)),
 }
+_ROUND = _object(Round, {"proposals": count, "emitted": count, "promoted": flag}, "promoted")
 _ANSWER = _object(
-    Answer, {"tokens": several(whole), "finish": member(Finish), "statistics": maybe(mapping)}, "statistics"
+    Answer,
+    {
+        "tokens": several(whole),
+        "finish": member(Finish),
+        "statistics": maybe(mapping),
+        "rounds": maybe(several(_ROUND)),
+    },
+    *("statistics", "rounds"),
 )
 _RESULT_READERS: Mapping[str, Reader[Any]] = {
     "answers": several(_ANSWER),
@@ -144,11 +154,13 @@ def encode(message: Message) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What the JSON encoder doesn't know: paths and sets."""
+    """What the JSON encoder doesn't know: paths, sets, rounds."""
     if isinstance(value, Path):
         return str(value.absolute())
     if isinstance(value, frozenset):
         return sorted(value)
+    if isinstance(value, Round):
+        return asdict(value)
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} has no place in a message")
@@ -165,8 +177,14 @@ def stop_command() -> Message:
 
 
 def run_command(seq: int, run: Run) -> Message:
-    """The line that asks for a run; `seq` comes back in the answer."""
-    return {"cmd": "run", "seq": seq, **asdict(run)}
+    """The line that asks for a run; `seq` comes back in the answer.
+
+    Heads are named only to a subject that declared them: an older one may know no such member.
+    """
+    message = {"cmd": "run", "seq": seq, **asdict(run)}
+    if run.checkpoint.heads is None:
+        del message["checkpoint"]["heads"]
+    return message
 
 
 def read_run(message: Mapping[str, Any]) -> tuple[int, Run]:

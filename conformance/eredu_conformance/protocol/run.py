@@ -25,15 +25,22 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Where the models lie.
+    """Where the models lie: crafted ones, or published ones where the subject has `Feature.CHECKPOINTS`.
 
     Attributes:
-        target: Directory of the target.
-        draft: Directory of the draft model, or None where no run speculates.
+        target: Directory of the target; a published one may also be a file, such as a GGUF.
+        draft: Directory (or file) of the draft model, or None where no run speculates with one.
+        heads: Directory of the prediction heads that propose, which is the target's own where it has them inside;
+            None where no run speculates with heads.
     """
 
     target: Path
     draft: Path | None = None
+    heads: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.draft is not None and self.heads is not None:
+            raise MessageError(f"a run names two drafters, {self.draft} and the heads of {self.heads}; it takes one")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +95,21 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Round:
+    """One verification: what was settled before its tokens were drawn, and how many of them became output.
+
+    Attributes:
+        proposals: Proposals that were verified.
+        emitted: Tokens that became output.
+        promoted: Whether a lookahead branch supplied the first proposals.
+    """
+
+    proposals: int
+    emitted: int
+    promoted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """What one request got.
 
@@ -95,11 +117,13 @@ class Answer:
         tokens: Output ids without the prompt, a terminal id included.
         finish: Why it ended.
         statistics: Counters by name, or None.
+        rounds: The rounds that emitted the tokens, in order, or None where the engine does not tell them.
     """
 
     tokens: tuple[int, ...]
     finish: Finish
     statistics: Mapping[str, Any] | None = None
+    rounds: tuple[Round, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,10 +34,11 @@ from eredu.errors import OptionError
 from eredu.events import Event
 from eredu.options import MAX_PROPOSALS
 from eredu.randomness import RequestRandomness
+from eredu.validation.rounds import RoundLog
 from eredu_conformance.protocol.capabilities import Capabilities, Feature
 from eredu_conformance.protocol.errors import SkippedRunError
 from eredu_conformance.protocol.options import Acceptance, RunOptions, Schedule
-from eredu_conformance.protocol.run import Answer, Finish, Request, Run, RunResult
+from eredu_conformance.protocol.run import Answer, Finish, Request, Round, Run, RunResult
 from eredu_conformance.subjects.automaton import automaton_constraint
 from eredu_conformance.subjects.grammar_state import GrammarState
 
@@ -74,10 +75,10 @@ class EreduSubject:
         """Decode all requests of a run in one call."""
         if run.choices is not None:
             raise SkippedRunError("eredu takes no injected randomness")
-        model = _model(run.checkpoint.target, self._placement)
-        drafter = _drafter(run)
-        if drafter is not None and not (capability := model.mtp_capability(drafter)).is_ready:
-            raise SkippedRunError(f"multi-token prediction is {capability.to_json()} for this model")
+        model = _model(run.checkpoint.target, run.checkpoint.heads, self._placement)
+        drafter = _assistant(run.checkpoint.draft) if run.speculates and run.checkpoint.draft else None
+        if run.speculates and not (capability := model.mtp_capability(drafter)).is_ready:
+            raise SkippedRunError(f"multi-token prediction is {capability.to_json()} for this model and drafter")
         trace: list[dict[str, Any]] = []
         try:
             call = _Call(run, [_prepare(request, model) for request in run.requests], trace)
@@ -109,21 +110,15 @@ def two_devices() -> EreduSubject:
 
 
 @lru_cache(maxsize=128)
-def _model(directory: Path, placement: str) -> LoadedModel[MlxBackend]:
-    return load(directory, placement=placement)
+def _model(target: Path, heads: Path | None, placement: str) -> LoadedModel[MlxBackend]:
+    """The target with the heads that a run names, and no others."""
+    beside = None if heads == target else heads
+    return load(target, placement=placement, head=beside, with_heads=heads is not None)
 
 
 @lru_cache(maxsize=128)
-def _assistant(directory: Path) -> Assistant:
-    return load_assistant(directory, tokenizer=load_tokenizer(directory))
-
-
-def _drafter(run: Run) -> Assistant | None:
-    if not run.speculates:
-        return None
-    if run.checkpoint.draft is None:
-        raise SkippedRunError("the run asks for proposals and names no draft checkpoint")
-    return _assistant(run.checkpoint.draft)
+def _assistant(draft: Path) -> Assistant:
+    return load_assistant(draft, tokenizer=load_tokenizer(draft))
 
 
 def _prepare(request: Request, model: LoadedModel[MlxBackend]) -> PreparedRequest:
@@ -162,6 +157,19 @@ def _schedule(schedule: Schedule) -> MtpSchedulerOptions:
     return MtpSchedulerOptions(lookahead=schedule.lookahead, adaptive_lookahead=schedule.adaptive_lookahead, **given)
 
 
+def _rounds(trace: Sequence[dict[str, Any]]) -> dict[int, tuple[Round, ...]]:
+    """The committed rounds of each request."""
+    log = RoundLog()
+    for event in trace:
+        log(event)
+    return {
+        request: tuple(
+            Round(proposals=block.proposals, emitted=block.emitted, promoted=block.promoted) for block in blocks
+        )
+        for request, blocks in log.blocks.items()
+    }
+
+
 @dataclass
 class _Call:
     """One call of eredu, by the front door or, where requests are cancelled, on a borrowed executor."""
@@ -173,7 +181,7 @@ class _Call:
     def answers(self, model: LoadedModel[MlxBackend], drafter: Assistant | None) -> tuple[Answer, ...]:
         """Answers in the order of the requests."""
         if any(request.cancel_after is not None for request in self.run.requests):
-            if drafter is None:
+            if not self.run.speculates:
                 return model.backend.lend_plain(self)
             return model.backend.lend_speculative(drafter, self)
         arguments: dict[str, Any] = {
@@ -181,13 +189,19 @@ class _Call:
             "schedule": _schedule(self.run.schedule),
             "trace": self.trace.append,
         }
-        if drafter is None:
-            batch = model.generate_prepared_chat(self.requests, **arguments)
-        else:
+        if self.run.speculates:
             batch = model.generate_prepared_chat_mtp_batch(self.requests, drafter, **arguments)
+        else:
+            batch = model.generate_prepared_chat(self.requests, **arguments)
+        rounds = _rounds(self.trace)
         return tuple(
-            Answer(tokens=one.tokens, finish=Finish(one.finish.value), statistics=one.statistics.to_json())
-            for one in batch.results
+            Answer(
+                tokens=one.tokens,
+                finish=Finish(one.finish.value),
+                statistics=one.statistics.to_json(),
+                rounds=rounds[index],
+            )
+            for index, one in enumerate(batch.results)
         )
 
     def visit(self, executor: SpeculativeExecutor[Any, Any, Any]) -> tuple[Answer, ...]:

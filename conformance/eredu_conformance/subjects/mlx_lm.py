@@ -1,12 +1,13 @@
 """The subject mlx-lm: its plain and its speculative decoding, through `generate_step` and `speculative_generate_step`.
 
 Only public functions are used. What mlx-lm has no option for is declared as absent, never imitated here: the verdict
-would be about this file. Ending at an end id is the exception, since both generators leave it to their caller.
+would be about this file. Ending at an end id is the exception, since both generators leave it to their caller; so is
+reading a GGUF file, which mlx-lm does not: it gets its own llama with the arrays that eredu read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -14,13 +15,15 @@ from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import generate_step, speculative_generate_step
+from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
 from mlx_lm.utils import load_model
 
+from eredu.mlx.gguf import load_gguf
 from eredu_conformance.protocol.capabilities import Capabilities, Feature
 from eredu_conformance.protocol.errors import SkippedRunError
 from eredu_conformance.protocol.options import Acceptance, RunOptions
-from eredu_conformance.protocol.run import Answer, Finish, Request, Run, RunResult
+from eredu_conformance.protocol.run import Answer, Finish, Request, Round, Run, RunResult
 
 MAX_PROPOSALS = 16
 
@@ -40,7 +43,7 @@ class MlxLmSubject:
             name="mlx-lm",
             version=version("mlx-lm"),
             architectures=frozenset({"llama", "qwen3"}),
-            features=frozenset({Feature.SEEDS, Feature.SLIDING_WINDOW, Feature.STATISTICS}),
+            features=frozenset({Feature.SEEDS, Feature.SLIDING_WINDOW, Feature.STATISTICS, Feature.CHECKPOINTS}),
             options=frozenset(
                 {
                     "temperature",
@@ -78,8 +81,8 @@ class MlxLmSubject:
 
 
 @lru_cache(maxsize=8)
-def _model(directory: Path) -> Any:
-    model, _ = load_model(directory)
+def _model(place: Path) -> Any:
+    model, _ = load_model(place) if place.is_dir() else load_gguf(place)
     return model
 
 
@@ -101,6 +104,8 @@ def _tokens(run: Run, request: Request) -> Iterator[tuple[int, bool]]:
         return ((int(token), False) for token, _ in generate_step(prompt, target, **arguments))
     if run.checkpoint.draft is None:
         raise SkippedRunError("the run asks for proposals and names no draft checkpoint")
+    if not can_trim_prompt_cache(make_prompt_cache(target)):
+        raise SkippedRunError("mlx-lm verifies no proposals on a target whose caches it cannot trim, such as this one")
     draft = _model(run.checkpoint.draft)
     arguments["num_draft_tokens"] = options.max_proposals
     steps = speculative_generate_step(prompt, target, draft, **arguments)
@@ -109,15 +114,29 @@ def _tokens(run: Run, request: Request) -> Iterator[tuple[int, bool]]:
 
 def _collect(request: Request, tokens: Iterator[tuple[int, bool]]) -> Answer:
     output: list[int] = []
-    accepted, finish = 0, Finish.LENGTH
-    for token, proposed in tokens:
+    proposed: list[bool] = []
+    finish = Finish.LENGTH
+    for token, was_proposed in tokens:
         output.append(token)
-        accepted += proposed
+        proposed.append(was_proposed)
         if token in request.options.eos_ids:
             finish = Finish.EOS
             break
+    accepted = sum(proposed)
     statistics = {"emitted": len(output), "accepted": accepted, "target_tokens": len(output) - accepted}
-    return Answer(tokens=tuple(output), finish=finish, statistics=statistics)
+    return Answer(tokens=tuple(output), finish=finish, statistics=statistics, rounds=_rounds(request.options, proposed))
+
+
+def _rounds(options: RunOptions, proposed: Sequence[bool]) -> tuple[Round, ...]:
+    """The rounds behind an output: each ends at the target's own token, and proposes as many as the budget has left."""
+    rounds: list[Round] = []
+    start = 0
+    for place, was_proposed in enumerate(proposed):
+        if not was_proposed or place == len(proposed) - 1:
+            proposals = min(options.max_proposals, options.max_tokens - start)
+            rounds.append(Round(proposals=proposals, emitted=place + 1 - start))
+            start = place + 1
+    return tuple(rounds)
 
 
 def _sampler(options: RunOptions) -> Any:

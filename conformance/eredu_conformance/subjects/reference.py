@@ -153,7 +153,7 @@ class ReferenceSubject:
             name="reference",
             version="1",
             architectures=frozenset({"llama", "qwen3"}),
-            features=frozenset(Feature) - {Feature.TRACES},
+            features=frozenset(Feature) - {Feature.TRACES, Feature.CHECKPOINTS, Feature.HEADS},
             options=frozenset({*RunOptions.__dataclass_fields__, *Schedule.__dataclass_fields__}) - _ABSENT,
             acceptance=(Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED),
             max_proposals=MAX_PROPOSALS,

@@ -16,6 +16,7 @@ from eredu_conformance.protocol import (
     Errored,
     Feature,
     Finish,
+    MessageError,
     Request,
     Run,
     RunOptions,
@@ -90,6 +91,19 @@ def test_calls(plain: Run) -> None:
         assert ABLE.obstacle(run) is None
     draftless = replace(asking(plain, max_proposals=2), checkpoint=Checkpoint(target=plain.checkpoint.target))
     assert "names no draft" in (ABLE.obstacle(draftless) or "")
+
+
+def test_published_checkpoints(plain: Run, tmp_path: Path) -> None:
+    file = replace(plain, checkpoint=Checkpoint(target=tmp_path / "model.gguf"))
+    file.checkpoint.target.touch()
+    assert "loads directories only" in (BARE.obstacle(file) or "")
+    assert ABLE.obstacle(file) is None
+    here = plain.checkpoint.target
+    heads = replace(asking(plain, max_proposals=2), checkpoint=Checkpoint(target=here, heads=here))
+    assert BARE.checkpoint_obstacle(heads.checkpoint) == "bare has no prediction heads"
+    assert ABLE.obstacle(heads) is None
+    with pytest.raises(MessageError, match="two drafters"):
+        Checkpoint(target=here, draft=here, heads=here)
 
 
 def test_checkpoints(plain: Run, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from eredu_conformance.protocol import (
     Ok,
     Outcome,
     Request,
+    Round,
     Run,
     RunOptions,
     RunResult,
@@ -94,6 +95,7 @@ RICH = Run(
     ),
     seed=9,
 )
+HEADED = Run(checkpoint=Checkpoint(target=Path("/t"), heads=Path("/t")), requests=(Request(prompt=(3,)),))
 PLAIN = Run(checkpoint=Checkpoint(target=Path("/t")), requests=(Request(prompt=(0,)),), choices=(0, 2))
 
 CAPABILITIES = Capabilities(
@@ -117,7 +119,12 @@ OUTCOMES: tuple[Outcome, ...] = (
                     finish=Finish.EOS,
                     statistics=MappingProxyType({"accepted": 1, "rounds_by_length": [0, 1]}),
                 ),
-                Answer(tokens=(), finish=Finish.CANCELLED),
+                Answer(tokens=(), finish=Finish.CANCELLED, rounds=()),
+                Answer(
+                    tokens=(4, 4, 1),
+                    finish=Finish.LENGTH,
+                    rounds=(Round(proposals=2, emitted=1), Round(proposals=2, emitted=2, promoted=True)),
+                ),
             ),
             trace=({"event": "round", "k": 2},),
             decisions=((0.25, 0.75), (1.0,)),
@@ -134,7 +141,7 @@ def test_schemas_are_valid(name: str) -> None:
     Draft202012Validator.check_schema(schema(name))
 
 
-@pytest.mark.parametrize("run", [RICH, PLAIN], ids=["rich", "plain"])
+@pytest.mark.parametrize("run", [RICH, HEADED, PLAIN], ids=["rich", "headed", "plain"])
 def test_run_round_trip(run: Run) -> None:
     assert read_run(through(run_command(5, run), "run")) == (5, run)
 
@@ -148,6 +155,11 @@ def test_start_and_stop() -> None:
     through(start_command(), "start")
     through(stop_command(), "stop")
     assert read_start_reply(through(start_reply(CAPABILITIES), "start-reply")) == CAPABILITIES
+
+
+def test_an_older_adapter_sees_no_member_it_does_not_know() -> None:
+    assert set(run_command(1, RICH)["checkpoint"]) == {"target", "draft"}
+    assert set(run_command(1, HEADED)["checkpoint"]) == {"target", "draft", "heads"}
 
 
 def test_every_option_was_exercised() -> None:
@@ -169,6 +181,9 @@ def test_schema_and_values_have_the_same_members() -> None:
     assert set(declared["acceptance"]["items"]["enum"]) == set(Acceptance)
     answer = schema("run-reply")["oneOf"][0]["properties"]["answers"]["items"]["properties"]
     assert set(answer["finish"]["enum"]) == set(Finish)
+    assert set(answer) == {item.name for item in fields(Answer)}
+    assert set(answer["rounds"]["anyOf"][0]["items"]["properties"]) == {item.name for item in fields(Round)}
+    assert set(run["checkpoint"]["properties"]) == {item.name for item in fields(Checkpoint)}
 
 
 def test_the_readme_shows_valid_messages() -> None:
@@ -204,6 +219,7 @@ def spoiled(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         (lambda m: m["answers"][0].update(tokens=[1, "2"]), "run reply.answers[0].tokens[1] is '2'; expected a whole"),
         (lambda m: m["answers"][0].update(tokens=[True]), "tokens[0] is True"),
         (lambda m: m["answers"][0].update(statistics=[]), "statistics is []; expected an object"),
+        (lambda m: m["answers"][2]["rounds"][0].update(emitted=-1), "rounds[0].emitted is -1; expected 0 or more"),
         (lambda m: m.update(trace=[1]), "run reply.trace[0] is 1; expected an object"),
         (lambda m: m.update(decisions=[["a"]]), "run reply.decisions[0][0] is 'a'; expected a finite number"),
     ],

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mlx_lm.models import llama
 
+from eredu.checkpoints.names import shipped_path
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import (
     Answer,
@@ -14,6 +18,7 @@ from eredu_conformance.protocol import (
     Finish,
     Ok,
     Request,
+    Round,
     Run,
     RunOptions,
     Schedule,
@@ -21,6 +26,7 @@ from eredu_conformance.protocol import (
     attempt,
     smoke,
 )
+from eredu_conformance.subjects import mlx_lm
 from eredu_conformance.subjects.mlx_lm import MlxLmSubject
 
 Ask = Callable[..., Answer]
@@ -86,7 +92,52 @@ def test_end_id_and_statistics(ask: Ask) -> None:
         tokens=(4, 5, 6, 7, 0, 1),
         finish=Finish.EOS,
         statistics={"emitted": 6, "accepted": 5, "target_tokens": 1},
+        rounds=(Round(proposals=3, emitted=4), Round(proposals=3, emitted=2)),
     )
+
+
+@pytest.mark.parametrize("depth", [0, 1, 4])
+def test_rounds_are_those_of_the_generator(
+    depth: int, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reconstruction is held against what mlx-lm feeds to its target: a leading token and a round's proposals."""
+    pair = crafted_pair("table")
+    target = mlx_lm._model(pair.write(tmp_path / "table").target)
+    widths: list[int] = []
+    called = llama.Model.__call__
+
+    def spy(self: Any, inputs: Any, *arguments: Any, **options: Any) -> Any:
+        if self is target:
+            widths.append(inputs.shape[1])
+        return called(self, inputs, *arguments, **options)
+
+    monkeypatch.setattr(llama.Model, "__call__", spy)
+    answer = ask("table", RunOptions(max_tokens=30, max_proposals=depth, temperature=1.0, seed=3))
+    assert answer.rounds is not None
+    prefills = int(len(pair.prompt) > 1)
+    assert [each.proposals + 1 for each in answer.rounds] == widths[prefills : prefills + len(answer.rounds)]
+    assert sum(each.emitted for each in answer.rounds) == len(answer.tokens) == 30
+    assert depth == 0 or len({each.emitted for each in answer.rounds}) > 1
+
+
+def test_published_checkpoints(subject: MlxLmSubject, tmp_path: Path) -> None:
+    """A directory of any architecture loads; a target that cannot be rolled back takes no proposals, and says so."""
+    hybrid = shipped_path("tiny-qwen3.5")
+    run = Run(
+        checkpoint=Checkpoint(target=hybrid), requests=(Request(prompt=(5, 6), options=RunOptions(max_tokens=3)),)
+    )
+    outcome = attempt(subject, subject.start(), run)
+    assert isinstance(outcome, Ok), outcome
+    assert len(outcome.result.answers[0].tokens) == 3
+    drafting = RunOptions(max_tokens=3, max_proposals=1)
+    pair = Checkpoint(target=hybrid, draft=hybrid)
+    outcome = attempt(
+        subject, subject.start(), Run(checkpoint=pair, requests=(Request(prompt=(5,), options=drafting),))
+    )
+    assert isinstance(outcome, Skipped), outcome
+    assert "cannot trim" in outcome.reason
+    heads = replace(run, checkpoint=Checkpoint(target=hybrid, heads=hybrid))
+    assert attempt(subject, subject.start(), heads) == Skipped(reason="mlx-lm has no prediction heads")
 
 
 def test_seeds(ask: Ask) -> None:
