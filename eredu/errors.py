@@ -51,5 +51,9 @@ class StatisticsError(EreduError):
     """The counters of a request contradict each other, so the books of the engine are wrong."""
 
 
+class EngineError(EreduError):
+    """Another engine that is being validated crashed, hung, refused, or answered what no engine can mean."""
+
+
 class EvidenceError(EreduError, ValueError):
     """What was given as evidence is no evidence: rows that are no distributions, or ledgers of different subjects."""

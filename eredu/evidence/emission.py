@@ -28,6 +28,7 @@ class Stratum:
         promoted: Whether a promoted lookahead branch supplied the block's first proposals.
         redrafted: Whether an earlier block had a proposal for this very position, and dropped it.
         label: Anything else that is decided before the draw, such as a batch size or the state of a cache.
+        known: Whether the engine told its rounds. Where it did not, offset and proposals are 0 and mean nothing.
     """
 
     offset: int
@@ -35,11 +36,13 @@ class Stratum:
     promoted: bool = False
     redrafted: bool = False
     label: str = ""
+    known: bool = True
 
     @property
     def name(self) -> str:
         """Names the stratum in reports."""
         place = "no proposal" if self.offset >= self.proposals else f"offset {self.offset}"
+        place = place if self.known else "place not told"
         marks = ("promoted" if self.promoted else "", "redrafted" if self.redrafted else "", self.label)
         return ", ".join((place, *(mark for mark in marks if mark)))
 
@@ -52,11 +55,13 @@ class Block:
         proposals: Its k.
         emitted: How many tokens of it became output.
         promoted: Whether a promoted lookahead branch supplied its first proposals.
+        known: Whether the engine told this round; else it stands for tokens of whatever rounds there were.
     """
 
     proposals: int
     emitted: int
     promoted: bool = False
+    known: bool = True
 
 
 def strata_of(blocks: Iterable[Block], *, label: str = "") -> list[Stratum]:
@@ -74,6 +79,7 @@ def strata_of(blocks: Iterable[Block], *, label: str = "") -> list[Stratum]:
                     promoted=block.promoted,
                     redrafted=redrafted,
                     label=label,
+                    known=block.known,
                 )
             )
         drafted = max(drafted, start + block.proposals)
