@@ -15,6 +15,7 @@ from eredu.evidence import Block, Emission, Stratum, strata_of
 from eredu.loaded import PreparedRequest
 from eredu.statistics import RequestStatistics
 from eredu.validation.forcing import Rows, TargetReading, Text, assistant_logits, head_logits, processed, read_target
+from eredu.validation.foreign import ForeignEngine, foreign_outputs
 from eredu.validation.rounds import RoundLog
 from eredu.validation.subject import Subject
 
@@ -55,6 +56,8 @@ def draw_batch(
         seeds: Root of each request.
         on_tokens: Is told how many tokens were committed, as they are.
     """
+    if subject.engine is not None:
+        return _draw_foreign(subject, subject.engine, prompts, first=first, seeds=seeds, on_tokens=on_tokens)
     requests = [
         PreparedRequest(prompt=tuple(prompt), options=replace(subject.options, seed=seed))
         for prompt, seed in zip(prompts, seeds, strict=True)
@@ -71,6 +74,29 @@ def draw_batch(
         text = Text(request.prompt, result.tokens)
         emissions += emissions_of(subject, text, rounds.blocks[index], request=first + index)
     return Draw(tuple(emissions), RequestStatistics.total(result.statistics for result in batch.results))
+
+
+def _draw_foreign(
+    subject: Subject,
+    engine: ForeignEngine,
+    prompts: Sequence[Sequence[int]],
+    *,
+    first: int,
+    seeds: Sequence[int],
+    on_tokens: Callable[[int], None],
+) -> Draw:
+    outputs = foreign_outputs(
+        engine,
+        prompts,
+        seeds=seeds,
+        max_tokens=subject.options.max_tokens,
+        vocabulary=subject.target.vocabulary_size,
+        on_tokens=on_tokens,
+    )
+    emissions: list[Emission] = []
+    for index, (tokens, blocks) in enumerate(outputs):
+        emissions += emissions_of(subject, Text(tuple(prompts[index]), tokens), blocks, request=first + index)
+    return Draw(tuple(emissions), RequestStatistics())
 
 
 def emissions_of(subject: Subject, text: Text, blocks: Sequence[Block], *, request: int) -> list[Emission]:

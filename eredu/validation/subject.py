@@ -17,6 +17,7 @@ from eredu.families.head import PredictionHeads
 from eredu.loaded import BatchResult, LoadedModel, PreparedRequest
 from eredu.options import GenerationOptions, MtpSchedulerOptions
 from eredu.scheduling.trace import TraceSink
+from eredu.validation.foreign import ForeignEngine
 
 WEIGHED_SUFFIXES = frozenset({".safetensors", ".gguf", ".json", ".jinja", ".model", ".tiktoken", ".npz"})
 """Files of a checkpoint that can change its output."""
@@ -32,12 +33,14 @@ class Subject:
         assistant: The draft model, or None where the heads propose.
         options: Sampling, acceptance rule, K and output length; its seed is not used.
         schedule: How turns are taken.
+        engine: Another engine that decodes in place of eredu; its probabilities still come from `model`.
     """
 
     model: LoadedModel[MlxBackend]
     assistant: Assistant | None
     options: GenerationOptions
     schedule: MtpSchedulerOptions
+    engine: ForeignEngine | None = None
 
     @cached_property
     def target(self) -> TargetModel:
