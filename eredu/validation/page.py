@@ -29,6 +29,7 @@ _CAPTIONS = {
     "costs": "Speed by K, from the measured time of a verification and of a draft step.",
 }
 _TITLES = {
+    "subject": "The engine",
     "static": "The checkpoints",
     "numerics": "Numerics",
     "state": "State after forced commits",

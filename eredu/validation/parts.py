@@ -10,6 +10,7 @@ from typing import Any
 
 from eredu.errors import EvidenceError
 from eredu.validation.benefit import MOST, measure_benefit
+from eredu.validation.foreign import LEFT_OUT
 from eredu.validation.numerics import audit_numerics
 from eredu.validation.path import check_path
 from eredu.validation.prompts import EncodedPrompt
@@ -17,9 +18,9 @@ from eredu.validation.state import check_state
 from eredu.validation.statics import inspect_subject
 from eredu.validation.subject import Subject
 
-PARTS = ("static", "numerics", "state", "path", "benefit")
-"""In the order in which they are measured."""
-OPTIONAL = PARTS[1:]
+PARTS = ("subject", "static", "numerics", "state", "path", "benefit")
+"""In the order in which they are measured; `subject` is told where it is another engine."""
+OPTIONAL = PARTS[2:]
 """Those that may be left out."""
 PARTS_NAME = "parts.json"
 """Their file within the folder of a validation."""
@@ -101,7 +102,7 @@ def measure_parts(
 
     def numerics() -> Any:
         widths = sorted({2, 3, 5, subject.depth + 1, min(MOST, subject.depth) + 1})
-        room = [width for width in widths if width <= subject.depth + 1]
+        room = [width for width in widths if 1 < width <= subject.depth + 1]
         return audit_numerics(subject.target, texts, subject.options.sampling, room)
 
     measures: dict[str, Callable[[], Any]] = {
@@ -118,8 +119,13 @@ def measure_parts(
         ),
         "benefit": lambda: measure_benefit(subject, sampled, seed=seed, max_tokens=max_tokens),
     }
+    if subject.engine is None:
+        absent: tuple[str, ...] = ("subject",)
+    else:
+        absent, report = LEFT_OUT, subject.engine.report
+        measures["subject"] = lambda: report
     for name in PARTS:
-        if name not in skip:
+        if name not in skip and name not in absent:
             on_part(name)
             found[name] = measures[name]().to_json()
     return Parts(found)

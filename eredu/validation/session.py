@@ -11,6 +11,7 @@ from typing import Any
 
 from eredu.errors import OptionError
 from eredu.evidence import Fingerprint, Ledger, Terms, read_ledger, result_of_book
+from eredu.validation.crew import Crew
 from eredu.validation.law import LEDGER_NAME, Goal, LawProgress, LawRun, open_ledger
 from eredu.validation.numerics import feed
 from eredu.validation.parts import COARSE, OPTIONAL, TOLERANCES, Parts, measure_parts
@@ -18,6 +19,8 @@ from eredu.validation.prompts import EncodedPrompt
 from eredu.validation.subject import Subject
 
 SCHEMA = "eredu-validation/1"
+TIMED = "benefit"
+"""The part that measures speed, during which nothing else may draw."""
 
 
 def validation_schema() -> dict[str, Any]:
@@ -66,13 +69,20 @@ class Session:
                 "--temperature was 0, and greedy decoding draws nothing that could have a law; give a temperature "
                 "above 0, and the path part compares greedy outputs beside"
             )
-        if self.subject.options.max_proposals < 1:
+        if self.subject.options.max_proposals < 1 and self.subject.engine is None:
             raise OptionError("--proposals was 0, which is plain decoding; give at least 1")
         if self.batch < 1:
             raise OptionError(f"--batch was {self.batch}; expected at least 1")
 
-    def open(self, on_part: Callable[[str], None]) -> tuple[Ledger, Parts]:
+    @property
+    def law(self) -> LawRun:
+        """What draws and gathers."""
+        return LawRun(subject=self.subject, prompts=self.prompts, goal=self.goal, batch=self.batch)
+
+    def open(self, crew: Crew, on_part: Callable[[str], None]) -> tuple[Ledger, Parts]:
         """The ledger, gone on with or begun, and the parts, kept beside it or measured now.
+
+        While parts of a new validation are measured, the crew draws ahead, but not while time is measured.
 
         Raises `EvidenceError` where the folder holds evidence about another subject, naming what differs.
         """
@@ -81,6 +91,11 @@ class Session:
             tolerance = read_ledger(path).header.terms.tolerance if self.tolerance is None else self.tolerance
             terms = Terms(alpha=self.alpha, tolerance=tolerance)
             return open_ledger(self.place, self.fingerprint, terms, seed=self.seed), Parts.read(self.place)
+
+        def measuring(part: str) -> None:
+            on_part(part)
+            self._direct(crew, part)
+
         parts = measure_parts(
             self.subject,
             self.prompts,
@@ -88,21 +103,31 @@ class Session:
             seed=self.seed,
             max_tokens=self.subject.options.max_tokens,
             models=self.models,
-            on_part=on_part,
+            on_part=measuring,
         )
         parts.write(self.place)
         terms = Terms(alpha=self.alpha, tolerance=self._tolerance(parts))
         return open_ledger(self.place, self.fingerprint, terms, seed=self.seed), parts
 
-    def gather(self, ledger: Ledger, on_progress: Callable[[LawProgress], None]) -> None:
+    def gather(self, ledger: Ledger, crew: Crew, on_progress: Callable[[LawProgress], None]) -> None:
         """Add to the ledger until the goal is reached; see `LawRun`."""
-        run = LawRun(subject=self.subject, prompts=self.prompts, goal=self.goal, batch=self.batch)
-        run.run(ledger, on_progress)
+        crew.resume()
+        self.law.run(ledger, on_progress, crew)
 
     def result(self, ledger: Ledger, parts: Parts) -> dict[str, Any]:
         """The result as one JSON object, described by `result.schema.json` in this folder."""
         law = result_of_book(ledger.book, resolve=self.goal.resolve, planned=self.goal.tokens)
         return whole_result(law, parts)
+
+    def _direct(self, crew: Crew, part: str) -> None:
+        """What the crew does while a part is measured."""
+        needed = self.goal.needed(Terms(alpha=self.alpha, tolerance=self.tolerance or 0.0))
+        if part == TIMED:
+            crew.pause()
+        elif crew.plan is None and needed is not None:
+            crew.begin(self.law.plan(None, needed), seed=self.seed, part=0)
+        else:
+            crew.resume()
 
     def _tolerance(self, parts: Parts) -> float:
         if self.tolerance is not None:

@@ -53,10 +53,10 @@ class StaticReport:
     Attributes:
         target: Inspection of the target.
         drafter: Inspection of the assistant; None for heads.
-        kind: `separate` or `embedded`.
+        kind: `separate`, `embedded`, or `none` where another engine decodes plainly.
         proposals: Proposals of a round that can be had, of those asked for.
         context: Tokens that the target takes.
-        sanity: Of the drafter.
+        sanity: Of the drafter, if there is one.
     """
 
     target: dict[str, Any]
@@ -64,30 +64,37 @@ class StaticReport:
     kind: str
     proposals: int
     context: int
-    sanity: DrafterSanity
+    sanity: DrafterSanity | None
 
     @property
     def sentence(self) -> str:
         """In words."""
         what = "a draft model" if self.drafter is not None else "the target's own heads"
-        text = f"{self.target['family']} with {what}, {self.proposals} proposals a round, context {self.context:,}"
-        return text + "".join(f"; the drafter is useless: {fault}" for fault in self.sanity.faults)
+        drafting = "without a drafter" if self.sanity is None else f"with {what}, {self.proposals} proposals a round"
+        text = f"{self.target['family']} {drafting}, context {self.context:,}"
+        return text + "".join(f"; the drafter is useless: {fault}" for fault in self.faults)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with the drafter."""
+        return () if self.sanity is None else self.sanity.faults
 
     def to_json(self) -> dict[str, Any]:
         """The stable form."""
-        return {**asdict(self), "text": self.sentence, "faults": list(self.sanity.faults)}
+        return {**asdict(self), "text": self.sentence, "faults": list(self.faults)}
 
 
 def inspect_subject(subject: Subject, text: Sequence[int]) -> StaticReport:
     """Report on a subject; `text` are token ids that its drafter is tried on."""
     backend, assistant = subject.model.backend, subject.assistant
+    drafts = assistant is not None or subject.heads is not None
     return StaticReport(
         target=inspect_checkpoint(backend.target.path).to_json(),
         drafter=None if assistant is None else inspect_checkpoint(assistant.checkpoint.path).to_json(),
-        kind="embedded" if assistant is None else "separate",
+        kind=("embedded" if assistant is None else "separate") if drafts else "none",
         proposals=subject.depth,
         context=subject.target.context,
-        sanity=look_at_drafter(subject, [*text, *text, *text][: ROWS + 2]),
+        sanity=look_at_drafter(subject, [*text, *text, *text][: ROWS + 2]) if drafts else None,
     )
 
 

@@ -148,9 +148,12 @@ def test_a_near_tie_is_no_violation(subject: Subject, monkeypatch: pytest.Monkey
 def test_statics_of_right_and_dead_drafters(subjects: dict[str, Subject], monkeypatch: pytest.MonkeyPatch) -> None:
     report = inspect_subject(subjects["qwen3.5"], TEXT)
     assert report.kind == "embedded"
+    assert report.sanity is not None
     assert report.sanity.reads_hidden is True
-    assert report.sanity.faults == ()
-    assert inspect_subject(subjects["llama"], TEXT).sanity.reads_hidden is None
+    assert report.faults == ()
+    separate = inspect_subject(subjects["llama"], TEXT).sanity
+    assert separate is not None
+    assert separate.reads_hidden is None
     heads = subjects["qwen3.5"].heads
     assert heads is not None
     deaf = heads.step
