@@ -16,13 +16,15 @@ from eredu.mlx.cache import RollbackCache, RollbackList
 
 
 class ForkedCache:
-    """A cache as the iterated steps of many blocks see it: row t of each step goes on behind true row t.
+    """A cache as the iterated steps of many blocks see it: row r of each step goes on behind true row `first` + r.
 
     Args:
         true: The last stage's cache, filled along the text.
+        first: The true row that the first block goes on behind.
     """
 
-    def __init__(self, true: RollbackCache) -> None:
+    def __init__(self, true: RollbackCache, first: int = 0) -> None:
+        self._first = first
         self._keys = [true.keys[..., : true.offset, :]]
         self._values = [true.values[..., : true.offset, :]]
         self.keys, self.values = self._keys[0], self._values[0]
@@ -30,12 +32,12 @@ class ForkedCache:
     @property
     def offset(self) -> int:
         """Position of row 0 of the next step."""
-        return len(self._keys)
+        return self._first + len(self._keys)
 
     def make_mask(self, rows: int, *, return_array: bool = True, window_size: int | None = None) -> mx.array:  # noqa: ARG002
-        """Row t sees true rows up to t, and row t of each earlier step and of its own; shape (rows, columns), bool."""
+        """Row r sees true rows up to its own, and row r of each earlier step and of this; (rows, columns), bool."""
         start = mx.arange(rows)[:, None]
-        true = mx.arange(self._keys[0].shape[2])[None] <= start
+        true = mx.arange(self._keys[0].shape[2])[None] <= start + self._first
         own = [mx.arange(keys.shape[2])[None] == start for keys in self._keys[1:]]
         return mx.concatenate([true, *own, mx.arange(rows)[None] == start], axis=-1)
 
@@ -52,16 +54,19 @@ class ForkedList:
 
     Args:
         true: The last stage's caches, filled along the text.
+        first: See `ForkedCache`.
     """
 
-    def __init__(self, true: RollbackList) -> None:
-        self.caches = tuple(ForkedCache(cache) for cache in true.caches)
+    def __init__(self, true: RollbackList, first: int = 0) -> None:
+        self.caches = tuple(ForkedCache(cache, first) for cache in true.caches)
 
     def __getitem__(self, index: int) -> ForkedCache:
         return self.caches[index]
 
 
-def outputs_along(heads: PredictionHeads, hidden: mx.array, tokens: mx.array, depth: int) -> list[mx.array]:
+def outputs_along(
+    heads: PredictionHeads, hidden: mx.array, tokens: mx.array, depth: int, *, first: int = 0
+) -> list[mx.array]:
     """Outputs of the heads along a text.
 
     Args:
@@ -69,19 +74,22 @@ def outputs_along(heads: PredictionHeads, hidden: mx.array, tokens: mx.array, de
         hidden: The target's hidden states that they read, shape (tokens, hidden size).
         tokens: The text, shape (tokens,), uint32.
         depth: Proposals a block, at least 1.
+        first: Row t of the first block that is wanted: iterated steps leave out those before it.
 
     Returns:
-        For each depth an array of shape (tokens - 1 - depth, hidden size), whose row t predicts token t + 2 + depth.
+        For each depth an array of shape (tokens - 1 - depth - first, hidden size), whose row r predicts token
+        first + r + 2 + depth.
     """
     stages, caches = heads.traits.stages, heads.new_caches()
     made: list[mx.array] = []
-    forked: Any = None
+    source, start, forked = hidden, 0, None
     for index in range(depth):
-        rows = tokens.shape[0] - 1 - index
         stage = heads.traits.stage_of(index)
         if index == stages:
-            forked = (ForkedList if isinstance(caches[-1], RollbackList) else ForkedCache)(caches[-1])
-        source = made[-1] if made else hidden
-        following = tokens[index + 1 : index + 1 + rows]
-        made.append(heads.step(stage, source[:rows], following, caches[stage] if forked is None else forked))
+            kind: Any = ForkedList if isinstance(caches[-1], RollbackList) else ForkedCache
+            forked, source, start = kind(caches[-1], first), source[first:], first
+        rows = tokens.shape[0] - 1 - index - start
+        following = tokens[start + index + 1 : start + index + 1 + rows]
+        source = heads.step(stage, source[:rows], following, caches[stage] if forked is None else forked)
+        made.append(source[first - start :])
     return made

@@ -6,6 +6,7 @@ snapshot is never taken: holding one would force the next append to copy the who
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -174,6 +175,17 @@ class SequenceCache:
             if _rolls_back(layer):
                 layer.rollback(length)
         self._length = length
+
+    def clone(self) -> SequenceCache:
+        """The same tokens once more, lazily: what either is fed or loses from here on, the other does not see.
+
+        Whichever of the two is written first copies its buffers, so this is not for decoding.
+        """
+        twin = copy.copy(self)
+        twin.layers = copy.deepcopy(self.layers)
+        # Its list of feeds is replaced and never changed.
+        twin._journal = copy.copy(self._journal)  # noqa: SLF001 (of its own class)
+        return twin
 
     def arrays(self) -> Sequence[Any]:
         """Everything that must be evaluated for the cache to be at rest."""

@@ -103,7 +103,7 @@ def emissions_of(subject: Subject, text: Text, blocks: Sequence[Block], *, reque
     """Tokens of one output with the rows that they should have been drawn from."""
     strata = strata_of(blocks)
     sampling = subject.options.sampling
-    reading = read_target(subject.target, text, subject.heads)
+    reading = read_target(subject.target, text, subject.heads, prompts=subject.prompts)
     target = processed(reading.logits, sampling, text)
     plain = replace(type(sampling)(), temperature=sampling.temperature)
     unmasked = None if plain == sampling else processed(reading.logits, plain, text)
@@ -135,7 +135,7 @@ def draft_rows(
     """
     count = len(text.output)
     if subject.draft is not None:
-        made = assistant_logits(subject.draft, text)
+        made = assistant_logits(subject.draft, text, prompts=subject.prompts)
         known = np.arange(count) < made.shape[0]
         logits = mx.concatenate([made, mx.zeros((count - made.shape[0], made.shape[1]))])
     elif subject.heads is not None and reading.hidden is not None and subject.depth > 0:

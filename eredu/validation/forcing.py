@@ -1,7 +1,8 @@
 """Teacher forcing on the plain path: the rows that an output's tokens should have been drawn from.
 
-The text is read once from a fresh cache, without drafts, rollbacks or the scheduler, so nothing of what is validated
-takes part. Rows are processed by the one row function and normalised in float64.
+A prompt is read once from an empty cache, and every output behind a clone of what that gave, without drafts, rollbacks
+or the scheduler, so nothing of what is validated takes part. Rows are processed by the one row function and normalised
+in float64.
 """
 
 from __future__ import annotations
@@ -16,14 +17,11 @@ from numpy.typing import NDArray
 from eredu.engine.models import AssistantModel, TargetModel
 from eredu.families.head import PredictionHeads
 from eredu.families.teacher_forcing import outputs_along
-from eredu.mlx.cache import SequenceCache
 from eredu.mlx.history import HistoryRows
 from eredu.mlx.rows import process_rows
-from eredu.mlx.taps import Recording
 from eredu.options import SamplingOptions
+from eredu.validation.prompt_states import PromptState, PromptStates
 
-PROMPT_CHUNK = 512
-"""Prompt tokens fed at once."""
 ROW_CHUNK = 64
 """Rows whose logits are in memory at once."""
 
@@ -60,9 +58,10 @@ class Text:
 
 def normalised(scores: mx.array) -> Rows:
     """Softmax of processed scores in float64, shape (rows, vocabulary)."""
-    values = np.array(scores.astype(mx.float32)).astype(np.float64)
-    weights = np.exp(values - values.max(axis=-1, keepdims=True))
-    rows: Rows = weights / weights.sum(axis=-1, keepdims=True)
+    rows: Rows = np.array(scores.astype(mx.float32)).astype(np.float64)
+    rows -= rows.max(axis=-1, keepdims=True)
+    np.exp(rows, out=rows)
+    rows /= rows.sum(axis=-1, keepdims=True)
     return rows
 
 
@@ -85,20 +84,30 @@ class TargetReading:
     hidden: mx.array | None
 
 
-def read_target(target: TargetModel, text: Text, heads: PredictionHeads | None = None) -> TargetReading:
-    """Read a text once, with the hidden states that `heads` read if they are given; the heads' taps must be set."""
-    logits, records = _read(target, target.new_cache(), text)
-    hidden = None if heads is None else mx.concatenate([heads.hidden(record)[:rows] for record, rows in records])
+def read_target(
+    target: TargetModel, text: Text, heads: PredictionHeads | None = None, *, prompts: PromptStates | None = None
+) -> TargetReading:
+    """Read a text, with the hidden states that `heads` read if they are given; the heads' taps must be set.
+
+    Args:
+        target: The target.
+        text: The text.
+        heads: Its heads, or None.
+        prompts: Keeps what was read of prompts, for the next text; None reads the whole text.
+    """
+    state = (prompts or PromptStates()).of(target, text.prompt, heads)
+    logits, hidden = _read_output(target, state, text, heads)
     return TargetReading(target.fit(logits), hidden)
 
 
-def assistant_logits(assistant: AssistantModel, text: Text) -> mx.array:
+def assistant_logits(assistant: AssistantModel, text: Text, *, prompts: PromptStates | None = None) -> mx.array:
     """The same of an assistant; fewer rows where its context ends before the text does."""
     room = assistant.context - len(text.prompt) + 1
     within = Text(text.prompt, text.output[: max(0, room)])
     if not within.output:
         return mx.zeros((0, assistant.rows))
-    return assistant.fit(_read(assistant, assistant.new_cache(), within)[0])
+    state = (prompts or PromptStates()).of(assistant, text.prompt)
+    return assistant.fit(_read_output(assistant, state, within, None)[0])
 
 
 def head_logits(
@@ -117,33 +126,33 @@ def head_logits(
         Shape (output tokens, vocabulary), and which rows are known, shape (output tokens,): a block cannot begin
         before the target has read a token.
     """
-    along = outputs_along(heads, hidden, mx.array(text.tokens[:-1], dtype=mx.uint32), max(depths) + 1)
-    starts = [len(text.prompt) + place - 2 - depth for place, depth in enumerate(depths)]
-    width = target.vocabulary_size
-    made = [mx.zeros((1, width))] * len(starts)
-    for depth in sorted(set(depths)):
-        places = [place for place, start in enumerate(starts) if depths[place] == depth and start >= 0]
-        if places:
-            rows = along[depth][mx.array([starts[place] for place in places])]
-            logits = target.fit(heads.logits(heads.traits.stage_of(depth), rows))
-            for row, place in enumerate(places):
-                made[place] = logits[row : row + 1]
-    return mx.concatenate(made), np.array(starts) >= 0
+    starts = np.array([len(text.prompt) + place - 2 - depth for place, depth in enumerate(depths)])
+    known, number = starts >= 0, np.array(depths)
+    if not known.any():
+        return mx.zeros((len(depths), target.vocabulary_size)), known
+    first, deepest = int(starts[known].min()), int(number[known].max())
+    along = outputs_along(heads, hidden, mx.array(text.tokens[:-1], dtype=mx.uint32), deepest + 1, first=first)
+    places, parts = [np.flatnonzero(~known)], [mx.zeros((int((~known).sum()), target.vocabulary_size))]
+    for depth in range(deepest + 1):
+        here = np.flatnonzero(known & (number == depth))
+        if len(here):
+            rows = along[depth][mx.array(starts[here] - first)]
+            places.append(here)
+            parts.append(target.fit(heads.logits(heads.traits.stage_of(depth), rows)))
+    order = np.argsort(np.concatenate(places))
+    return mx.concatenate(parts)[mx.array(order)], known
 
 
-def _read(
-    model: TargetModel | AssistantModel, cache: SequenceCache, text: Text
-) -> tuple[mx.array, list[tuple[Recording, int]]]:
-    """Logits before each output token, and what the tapped modules saw, with the rows that count."""
-    prompt, records = text.prompt[:-1], []
-    for start in range(0, len(prompt), PROMPT_CHUNK):
-        chunk = prompt[start : start + PROMPT_CHUNK]
-        records.append((cache.prefill(model.model, chunk), len(chunk)))
-        mx.eval(*cache.arrays(), *records[-1][0].outputs.values())
+def _read_output(
+    model: TargetModel | AssistantModel, state: PromptState, text: Text, heads: PredictionHeads | None
+) -> tuple[mx.array, mx.array | None]:
+    """Logits before each output token, and the hidden states of the whole text that heads read."""
+    cache, hidden = state.cache.clone(), list(state.hidden)
     inputs, parts = mx.array(text.inputs, dtype=mx.uint32), []
     for start in range(0, inputs.shape[0], ROW_CHUNK):
         logits, record = cache.feed_recorded(model.model, inputs[start : start + ROW_CHUNK])
         parts.append(logits)
-        records.append((record, logits.shape[0]))
-        mx.eval(logits)
-    return mx.concatenate(parts), records
+        if heads is not None:
+            hidden.append(heads.hidden(record))
+        mx.eval(logits, hidden[-1:])
+    return mx.concatenate(parts), mx.concatenate(hidden) if hidden else None

@@ -185,7 +185,7 @@ def _look_into(
 def _scores(subject: Subject, text: Text, options: GenerationOptions) -> NDArray[np.float64]:
     """What the token was the argmax of, shape (vocabulary,): logits, or log p and noise."""
     sampling: SamplingOptions = options.sampling
-    logits = read_target(subject.target, text).logits
+    logits = read_target(subject.target, text, prompts=subject.prompts).logits
     history = text.history(logits.shape[-1]) if sampling.has_penalties else None
     scores = process_rows(logits, sampling, history=history)[-1:]
     if not sampling.is_greedy:

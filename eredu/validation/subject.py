@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from eredu.loaded import BatchResult, LoadedModel, PreparedRequest
 from eredu.options import GenerationOptions, MtpSchedulerOptions
 from eredu.scheduling.trace import TraceSink
 from eredu.validation.foreign import ForeignEngine
+from eredu.validation.prompt_states import PromptStates
 
 WEIGHED_SUFFIXES = frozenset({".safetensors", ".gguf", ".json", ".jinja", ".model", ".tiktoken", ".npz"})
 """Files of a checkpoint that can change its output."""
@@ -34,6 +35,7 @@ class Subject:
         options: Sampling, acceptance rule, K and output length; its seed is not used.
         schedule: How turns are taken.
         engine: Another engine that decodes in place of eredu; its probabilities still come from `model`.
+        prompts: What target and drafter made of prompts on the plain path.
     """
 
     model: LoadedModel[MlxBackend]
@@ -41,6 +43,7 @@ class Subject:
     options: GenerationOptions
     schedule: MtpSchedulerOptions
     engine: ForeignEngine | None = None
+    prompts: PromptStates = field(default_factory=PromptStates, repr=False, compare=False)
 
     @cached_property
     def target(self) -> TargetModel:
