@@ -112,11 +112,10 @@ class Universal:
         for key in np.unique(keys).tolist():
             if key not in self._numbers and (len(self._numbers) + 2) * width <= self.most_cells:
                 self._numbers[key] = len(self._numbers) + 1
-        missing = len(self._numbers) + 1 - (len(self._seen) if self._seen.shape[1] else 0)
-        if missing > 0:
-            empty = np.zeros((missing, width))
-            self._seen = np.concatenate([self._seen.reshape(-1, width), empty])
-            self._promised = np.concatenate([self._promised.reshape(-1, width), empty])
+        if not self._seen.shape[1]:
+            # All at once: the system gives memory where it is written, and growing would copy.
+            shape = max(1, self.most_cells // width), width
+            self._seen, self._promised = np.zeros(shape), np.zeros(shape)
         return np.array([self._numbers.get(key, 0) for key in keys.tolist()], dtype=np.int64)
 
 
