@@ -16,6 +16,8 @@ from eredu.errors import OptionError
 
 MAX_PROPOSALS = 64
 """Upper bound on the proposals of one round: past it no published drafter gains anything."""
+USUAL_PROPOSALS = 2
+"""K unless another is asked for: of those measured it is the best, or close to it, on every machine and drafter."""
 
 
 class AcceptanceRule(StrEnum):
@@ -134,7 +136,7 @@ class GenerationOptions:
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     seed: int | None = None
     acceptance: AcceptanceRule = AcceptanceRule.REJECTION
-    max_proposals: int = 4
+    max_proposals: int = USUAL_PROPOSALS
     lookahead_depth: int | None = None
     eos_ids: frozenset[int] | None = None
     stop_sequences: tuple[tuple[int, ...], ...] = ()

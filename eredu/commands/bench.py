@@ -29,7 +29,7 @@ from eredu.commands.arguments import (
 from eredu.commands.console import print_json, versions, work_progress
 from eredu.commands.pair import Pair, encode_prompt
 from eredu.errors import OptionError
-from eredu.options import AcceptanceRule, GenerationOptions
+from eredu.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions
 
 MEASUREMENT = "Measurement"
 
@@ -54,7 +54,7 @@ def bench(
         typer.Option(
             "--proposals",
             "-k",
-            help="K, proposals a round; may be repeated. 4 unless given.",
+            help=f"K, proposals a round; may be repeated. {USUAL_PROPOSALS} unless given.",
             rich_help_panel=SPECULATION,
         ),
     ] = None,
@@ -104,7 +104,7 @@ def bench(
     from eredu_benchmarks.report import BenchmarkReport  # noqa: PLC0415
 
     plan = BenchmarkPlan(
-        proposals=tuple(dict.fromkeys(proposals or (4,))),
+        proposals=tuple(dict.fromkeys(proposals or (USUAL_PROPOSALS,))),
         temperatures=tuple(dict.fromkeys(temperature or (0.0, 1.0))),
         options=GenerationOptions(max_tokens=max_tokens, acceptance=acceptance),
         repeats=repeats,

@@ -34,7 +34,13 @@ from eredu.commands.pair import Pair, encode_prompt
 from eredu.errors import OptionError
 from eredu.events import Event, TokensCommitted
 from eredu.loaded import BatchResult, PreparedRequest
-from eredu.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.options import (
+    USUAL_PROPOSALS,
+    AcceptanceRule,
+    GenerationOptions,
+    MtpSchedulerOptions,
+    SamplingOptions,
+)
 from eredu.scheduling.trace import TraceSink
 from eredu.statistics import RequestStatistics, ScheduleStatistics
 
@@ -54,7 +60,7 @@ def generate(
         ),
     ] = True,
     max_tokens: MaxTokensOption = 256,
-    proposals: ProposalsOption = 4,
+    proposals: ProposalsOption = USUAL_PROPOSALS,
     temperature: Annotated[
         float, typer.Option(help="0 is greedy, 1 is the model's own distribution.", rich_help_panel=SAMPLING)
     ] = 0.7,

@@ -25,10 +25,18 @@ from eredu.commands.arguments import (
 )
 from eredu.commands.validation_output import Outputs
 from eredu.commands.validation_run import LEDGER_NAME, VALIDATION_SCHEMA, ValidationRequest, run_validation
+from eredu.commands.validation_workers import AUTO
 from eredu.evidence import merge, read_ledger, result_of_merged
-from eredu.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.options import (
+    USUAL_PROPOSALS,
+    AcceptanceRule,
+    GenerationOptions,
+    MtpSchedulerOptions,
+    SamplingOptions,
+)
 
 EVIDENCE = "Evidence"
+ENGINE = "Another engine"
 MERGE = "merge"
 
 
@@ -60,6 +68,7 @@ def describe() -> None:
     "the evidence kept. `eredu validate merge A B …` multiplies the evidence of independent runs."
 )
 def run(
+    ctx: typer.Context,
     target: Annotated[
         str,
         typer.Argument(metavar="TARGET", help="A Hugging Face directory, a GGUF file of the llama family, or a name."),
@@ -67,6 +76,21 @@ def run(
     *,
     assistant: AssistantOption = None,
     head: HeadOption = None,
+    subject: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CMD_OR_NAME",
+            help="Validate another engine's sampling of the checkpoint: mlx-lm, eredu, package.module:Factory, or a "
+            "program that speaks the conformance suite's protocol. Probabilities still come from plain decoding here.",
+            rich_help_panel=ENGINE,
+        ),
+    ] = None,
+    subject_timeout: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", help="Silence after which a program of --subject is given up.", rich_help_panel=ENGINE
+        ),
+    ] = 600.0,
     prompts: Annotated[
         Path | None,
         typer.Option(
@@ -111,7 +135,16 @@ def run(
     batch: Annotated[int, typer.Option(help="Requests decoded together.", rich_help_panel=EVIDENCE)] = 4,
     max_tokens: Annotated[
         int, typer.Option(help="Output tokens of one request at the most.", rich_help_panel=EVIDENCE)
-    ] = 48,
+    ] = 128,
+    workers: Annotated[
+        str,
+        typer.Option(
+            metavar="N",
+            help="Processes of this machine that draw. auto: on a CPU as many as there are cores, at most 4 and as "
+            "memory has room for; on a GPU one. The evidence is the same with any number.",
+            rich_help_panel=EVIDENCE,
+        ),
+    ] = AUTO,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -129,7 +162,7 @@ def run(
             rich_help_panel=EVIDENCE,
         ),
     ] = None,
-    proposals: ProposalsOption = 4,
+    proposals: ProposalsOption = USUAL_PROPOSALS,
     acceptance: AcceptanceOption = AcceptanceRule.REJECTION,
     lookahead: Annotated[
         bool, typer.Option(help="Draft on while the target verifies.", rich_help_panel=SPECULATION)
@@ -179,6 +212,7 @@ def run(
         tolerance=tolerance,
         seed=secrets.randbits(63) if seed is None else seed,
         batch=batch,
+        workers=workers,
         place=resume,
         skip=frozenset(skip or ()),
         options=options,
@@ -186,8 +220,17 @@ def run(
         dtype=dtype,
         placement=placement,
         outputs=Outputs(json_file, html_file),
+        subject=subject,
+        subject_timeout=subject_timeout,
+        given=_given(ctx),
     )
     raise typer.Exit(run_validation(request))
+
+
+def _given(ctx: typer.Context) -> frozenset[str]:
+    """Names of the options that stood on the command line."""
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    return frozenset(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
 
 
 @validate.command(name=MERGE)
