@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -20,9 +21,9 @@ from eredu.validation.emissions import request_seed
 from eredu.validation.prompts import EncodedPrompt
 from eredu.validation.subject import Subject
 
-MOST = 8
+MOST = 6
 """Largest K that is tried."""
-REPEATS = 5
+REPEATS = 4
 """Timings of each piece, of which the fastest counts: whatever else runs can only add."""
 CONTEXT = 64
 """Tokens in the cache while a piece is timed."""
@@ -107,17 +108,16 @@ def measure_benefit(subject: Subject, prompts: Sequence[EncodedPrompt], *, seed:
         PreparedRequest(prompt=prompt.tokens, options=replace(options, seed=request_seed(seed, 0, index)))
         for index, prompt in enumerate(prompts)
     ]
-    deep = [replace(each, options=replace(each.options, max_proposals=widest.depth)) for each in requests]
+    half = -(-max_tokens // 2)
+    deep = [
+        replace(each, options=replace(each.options, max_proposals=widest.depth, max_tokens=half)) for each in requests
+    ]
     plain_s, plain = _timed(lambda: subject.decode(requests, plain=True))
     with_s, batch = _timed(lambda: subject.decode(requests))
     books = [RequestStatistics.total(r.statistics for r in each.results) for each in (batch, subject.decode(deep))]
-    acceptance = tuple(
-        accepted / drafted
-        for accepted, drafted in zip(_padded(books[1]), books[1].drafted_by_position, strict=True)
-        if drafted
-    )
+    acceptance = _acceptance(RequestStatistics.total(books))
     text = prompts[0].tokens
-    pieces = [_verification(subject, text, rows) for rows in range(1, len(acceptance) + 2)]
+    pieces = _verifications(subject, text, len(acceptance) + 1)
     *verify_s, draft_s = fastest([*pieces, _draft_step(subject, text)])
     return BenefitReport(
         acceptance=acceptance,
@@ -140,9 +140,11 @@ def cost_curve(acceptance: Sequence[float], verify_s: Sequence[float], draft_s: 
     return tuple(points)
 
 
-def _padded(books: RequestStatistics) -> tuple[int, ...]:
-    accepted = books.accepted_by_position
-    return accepted + (0,) * (len(books.drafted_by_position) - len(accepted))
+def _acceptance(books: RequestStatistics) -> tuple[float, ...]:
+    """Share of the proposals at each place that became output."""
+    accepted, drafted = books.accepted_by_position, books.drafted_by_position
+    padded = accepted + (0,) * (len(drafted) - len(accepted))
+    return tuple(stood / made for stood, made in zip(padded, drafted, strict=True) if made)
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -157,16 +159,17 @@ def fastest(pieces: Sequence[Callable[[], None]]) -> list[float]:
     return [min(turns) for turns in zip(*seconds[1:], strict=True)]
 
 
-def _verification(subject: Subject, text: Sequence[int], rows: int) -> Callable[[], None]:
+def _verifications(subject: Subject, text: Sequence[int], most: int) -> list[Callable[[], None]]:
+    """Verifications of 1 to `most` rows behind one context."""
     target, cache = subject.target, subject.target.new_cache()
     _fill(cache, target.model, text, target.context)
-    length, inputs = cache.length, mx.array([text[-1]] * rows, dtype=mx.uint32)
+    length = cache.length
 
-    def once() -> None:
-        mx.eval(cache.feed(target.model, inputs))
+    def once(rows: int) -> None:
+        mx.eval(cache.feed(target.model, mx.array([text[-1]] * rows, dtype=mx.uint32)))
         cache.rollback(length)
 
-    return once
+    return [partial(once, rows) for rows in range(1, most + 1)]
 
 
 def _draft_step(subject: Subject, text: Sequence[int]) -> Callable[[], None]:

@@ -6,7 +6,7 @@ law follows from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,18 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.engine.models import TargetModel
+from eredu.mlx.cache import SequenceCache
 from eredu.mlx.rows import process_rows
 from eredu.options import SamplingOptions
 from eredu.validation.forcing import Rows, normalised
+from eredu.validation.prompt_states import read_prompt
 
-ROWS = 48
+ROWS = 40
 """Rows that are compared, over all texts."""
-TEXTS = 4
+TEXTS = 2
 """Texts that share them."""
-LONGEST = 256
+LONGEST = 96
 """Tokens of a text that are fed at the most: its end."""
-CHUNKS = (7, 64)
+CHUNKS = (7,)
 """Chunks in which a text is fed, beside the whole."""
+WHOLE = "one forward over the whole text"
 FACTOR = 2.0
 """Tolerance over the largest total variation that was measured: the rows of a run are more than those of an audit."""
 LEAST = 1e-6
@@ -134,10 +137,14 @@ def audit_numerics(
     found: dict[str, list[tuple[mx.array, mx.array]]] = {}
     for whole in chosen:
         text = whole[-LONGEST:]
-        rows = min(share, len(text) - 1)
-        start = len(text) - rows
-        single = feed(target, text, start=start, width=1)
-        for name, other in _feeds(target, text, start, widths):
+        start = len(text) - min(share, len(text) - 1)
+        before = read_prompt(target, text[: start + 1]).cache
+        single = feed_rows(target, before.clone(), text[start:], width=1)
+        for width in widths:
+            other = feed_rows(target, before.clone(), text[start:], width=width)
+            found.setdefault(f"K = {width - 1}", []).append((single, other))
+        for name, chunk in {**{f"text in chunks of {chunk}": chunk for chunk in CHUNKS}, WHOLE: len(text)}.items():
+            other = feed_rows(target, target.new_cache(), text, width=chunk)[start:]
             found.setdefault(name, []).append((single, other))
     plain = SamplingOptions(
         temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, min_p=sampling.min_p
@@ -154,12 +161,15 @@ def audit_numerics(
 
 def feed(target: TargetModel, text: Sequence[int], *, start: int, width: int) -> mx.array:
     """Logits of the rows of a text from `start` on, fed `width` at a time behind a prompt of `start` tokens."""
-    cache, parts = target.new_cache(), []
-    if start:
-        cache.prefill(target.model, text[:start])
-        mx.eval(*cache.arrays())
-    for first in range(start, len(text), width):
-        parts.append(target.fit(cache.feed(target.model, mx.array(list(text[first : first + width]), dtype=mx.uint32))))
+    return feed_rows(target, read_prompt(target, text[: start + 1]).cache, text[start:], width=width)
+
+
+def feed_rows(target: TargetModel, cache: SequenceCache, tokens: Sequence[int], *, width: int) -> mx.array:
+    """Logits of tokens fed `width` at a time to a cache, shape (tokens, vocabulary)."""
+    parts = []
+    for first in range(0, len(tokens), width):
+        inputs = mx.array(list(tokens[first : first + width]), dtype=mx.uint32)
+        parts.append(target.fit(cache.feed(target.model, inputs)))
         mx.eval(parts[-1])
     return mx.concatenate(parts)
 
@@ -190,16 +200,6 @@ def total_variation(one: Rows, other: Rows) -> NDArray[np.float64]:
     """Half the absolute difference of distributions, shape (rows,)."""
     half: NDArray[np.float64] = np.abs(one - other).sum(axis=-1) / 2
     return half
-
-
-def _feeds(
-    target: TargetModel, text: Sequence[int], start: int, widths: Sequence[int]
-) -> Iterator[tuple[str, mx.array]]:
-    for width in widths:
-        yield f"K = {width - 1}", feed(target, text, start=start, width=width)
-    for chunk in CHUNKS:
-        yield f"text in chunks of {chunk}", feed(target, text, start=0, width=chunk)[start:]
-    yield "one forward over the whole text", feed(target, text, start=0, width=len(text))[start:]
 
 
 def _float64(logits: mx.array) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eredu.errors import EvidenceError
-from eredu.validation.benefit import MOST, measure_benefit
+from eredu.validation.benefit import measure_benefit
 from eredu.validation.foreign import LEFT_OUT
 from eredu.validation.numerics import audit_numerics
 from eredu.validation.path import check_path
@@ -24,10 +24,12 @@ OPTIONAL = PARTS[2:]
 """Those that may be left out."""
 PARTS_NAME = "parts.json"
 """Their file within the folder of a validation."""
-SAMPLED = 4
+SAMPLED = 3
 """Prompts that outputs are compared and timed on: the shortest."""
-COMPARED = 32
+COMPARED = 20
 """Tokens of an output that is compared with plain decoding's, at the most."""
+TIMED = 32
+"""Tokens of an output whose speed is measured, at the most."""
 TOLERANCES = {"float32": 1e-5}
 """Tolerance where the numerics are not audited, by the dtype of the logits; any other type has `COARSE`."""
 COARSE = 2e-3
@@ -93,7 +95,7 @@ def measure_parts(
         on_part: Is told each part's name before it is measured.
     """
     texts = [prompt.tokens for prompt in prompts]
-    longest = max(texts, key=len)
+    joined = [token for text in texts for token in text]
     sampled = sorted(prompts, key=lambda prompt: len(prompt.tokens))[:SAMPLED]
     found: dict[str, dict[str, Any]] = {}
 
@@ -101,14 +103,14 @@ def measure_parts(
         return float(found["numerics"]["tolerance"]) if "numerics" in found else COARSE
 
     def numerics() -> Any:
-        widths = sorted({2, 3, 5, subject.depth + 1, min(MOST, subject.depth) + 1})
+        widths = sorted({2, 3, 5, subject.depth + 1})
         room = [width for width in widths if 1 < width <= subject.depth + 1]
         return audit_numerics(subject.target, texts, subject.options.sampling, room)
 
     measures: dict[str, Callable[[], Any]] = {
-        "static": lambda: inspect_subject(subject, longest),
+        "static": lambda: inspect_subject(subject, joined),
         "numerics": numerics,
-        "state": lambda: check_state(subject, longest, tolerance=tolerance()),
+        "state": lambda: check_state(subject, joined, tolerance=tolerance()),
         "path": lambda: check_path(
             subject,
             sampled,
@@ -117,7 +119,7 @@ def measure_parts(
             max_tokens=min(COMPARED, max_tokens),
             models=models,
         ),
-        "benefit": lambda: measure_benefit(subject, sampled, seed=seed, max_tokens=max_tokens),
+        "benefit": lambda: measure_benefit(subject, sampled, seed=seed, max_tokens=min(TIMED, max_tokens)),
     }
     if subject.engine is None:
         absent: tuple[str, ...] = ("subject",)

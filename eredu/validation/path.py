@@ -128,14 +128,12 @@ def check_path(
             subject.options, sampling=settings, acceptance=AcceptanceRule.COUPLED, max_tokens=max_tokens, seed=seed
         )
         plain = _decode(subject, prompts, options, seed, plain=True)
-        for depth in sorted({1, subject.options.max_proposals}):
-            with_depth = replace(options, max_proposals=depth)
-            drafted = _decode(subject, prompts, with_depth, seed, plain=False)
-            for index, (prompt, expected, output) in enumerate(zip(prompts, plain, drafted, strict=True)):
-                outputs, tokens = outputs + 1, tokens + len(expected)
-                if expected != output:
-                    own = replace(with_depth, seed=request_seed(seed, 0, index))
-                    found.append(_look_into(subject, prompt, (expected, output), own, rule, allowed, models))
+        drafted = _decode(subject, prompts, options, seed, plain=False)
+        for index, (prompt, expected, output) in enumerate(zip(prompts, plain, drafted, strict=True)):
+            outputs, tokens = outputs + 1, tokens + len(expected)
+            if expected != output:
+                own = replace(options, seed=request_seed(seed, 0, index))
+                found.append(_look_into(subject, prompt, (expected, output), own, rule, allowed, models))
     return PathReport(outputs=outputs, tokens=tokens, noise=allowed, divergences=tuple(found))
 
 

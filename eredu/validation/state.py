@@ -2,32 +2,38 @@
 
 A block is drafted and verified through the executor that decoding uses, then the commit keeps a number of its rows
 that this part chooses, whatever the acceptance rule said. The next row of the target and of the drafter must be those
-of a sequence that never speculated.
+of a sequence that never speculated: one whose prompt held all that is committed, read afresh for every commit, and one
+that goes on behind the prompt, read on the plain path, in single steps. Caches of sliding windows cannot be rolled back
+and are refused before, so no length has to pass a window.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import mlx.core as mx
 
 from eredu.backend import CommitPlan, GenerationRequest, SpeculativeExecutor
 from eredu.engine.sequence import MlxSequence
+from eredu.mlx.cache import SequenceCache
 from eredu.mlx.rows import process_rows
 from eredu.options import AcceptanceRule, GenerationOptions, SamplingOptions
 from eredu.randomness import RequestRandomness
 from eredu.validation.forcing import normalised
-from eredu.validation.numerics import feed, total_variation
+from eredu.validation.numerics import feed_rows, total_variation
+from eredu.validation.prompt_states import PROMPT_CHUNK, read_prompt
 from eredu.validation.subject import Subject
 
-LENGTHS = (2, 5, 33, 130, 520)
-"""Prompt lengths, as far as there is text."""
+LENGTHS = (2, 5, 33, 254)
+"""Prompt lengths, as far as there is text; the last one's round passes the end of buffers that grow by 256."""
 LONG = 100
 """From this length on only none and all of the proposals are kept."""
 LEAST_LIMIT = 1e-5
 """Total variation below which two rows count as one whatever was audited."""
+PLAIN = SamplingOptions(temperature=1.0)
 MARGIN = 10.0
 """Limit over the audited tolerance: a missed rollback moves rows by far more."""
 
@@ -118,6 +124,23 @@ def check_state(subject: Subject, text: Sequence[int], *, tolerance: float) -> S
 
 
 @dataclass(frozen=True)
+class _Start:
+    """What the forced commits of one length begin from.
+
+    Attributes:
+        prompt: The prompt.
+        proposals: Proposals of a round.
+        sequence: Behind the prompt, as decoding has it; to be cloned.
+        plain: The target's caches behind the prompt on the plain path; to be cloned.
+    """
+
+    prompt: tuple[int, ...]
+    proposals: int
+    sequence: MlxSequence
+    plain: SequenceCache
+
+
+@dataclass(frozen=True)
 class _Forcing:
     """Receives the executor of decoding, and forces commits on it."""
 
@@ -128,50 +151,49 @@ class _Forcing:
     def visit(self, executor: SpeculativeExecutor[Any, Any, Any]) -> list[StateRow]:
         rows = []
         for length in self.lengths:
-            depth = min(self.subject.depth, executor.traits.max_proposals)
-            accepted = range(depth + 1) if length < LONG else sorted({0, depth})
-            found = (self._force(executor, length, count) for count in accepted)
-            rows += [row for row in found if row is not None]
+            start = self._start(executor, length)
+            accepted = range(start.proposals + 1) if length < LONG else sorted({0, start.proposals})
+            rows += [self._force(executor, start, count) for count in accepted]
+            executor.close(start.sequence)
         return rows
 
-    def _force(self, executor: SpeculativeExecutor[Any, Any, Any], length: int, accepted: int) -> StateRow | None:
-        """One commit of `accepted` proposals; None where a round has fewer."""
-        prompt = tuple(self.text[:length])
-        sequence = self._open(executor, prompt)
-        context = self.subject.target.context
-        count = max(0, min(self.subject.depth, executor.traits.max_proposals, context - length - 2))
+    def _start(self, executor: SpeculativeExecutor[Any, Any, Any], length: int) -> _Start:
+        prompt, target = tuple(self.text[:length]), self.subject.target
+        count = max(0, min(self.subject.depth, executor.traits.max_proposals, target.context - length - 2))
         if length < 2 and executor.traits.needs_hidden:
             count = 0
-        if accepted > count:
-            executor.close(sequence)
-            return None
-        block = executor.draft(sequence, count, None, None)
+        return _Start(prompt, count, self._open(executor, prompt), read_prompt(target, prompt).cache)
+
+    def _force(self, executor: SpeculativeExecutor[Any, Any, Any], start: _Start, accepted: int) -> StateRow:
+        """One commit of `accepted` proposals, and the next rows behind it and behind its two oracles."""
+        length = len(start.prompt)
+        sequence = _twin(start.sequence)
+        block = executor.draft(sequence, start.proposals, None, None)
         more = False
         outcome = executor.wait(sequence, executor.submit(sequence, block, more))
         kept = (*outcome.proposals[:accepted], self.text[length % len(self.text)])
         executor.commit(sequence, CommitPlan(kept=len(kept), tokens=kept), None)
-        fresh = self._open(executor, (*prompt, *kept))
+        fresh = self._open(executor, (*start.prompt, *kept))
         drafter = self._drafter_gap(executor, sequence, fresh)
-        to_prefill, to_replay = self._target_gaps(sequence, (*prompt, *kept), length)
+        committed, behind_prefill = (self._next_row(each) for each in (sequence, fresh))
+        replayed = feed_rows(self.subject.target, start.plain.clone(), (start.prompt[-1], *kept), width=1)[-1:]
         executor.close(sequence)
         executor.close(fresh)
         return StateRow(
             length=length,
-            proposals=count,
+            proposals=start.proposals,
             accepted=accepted,
-            to_prefill=to_prefill,
-            to_replay=to_replay,
+            to_prefill=_gap(committed, behind_prefill),
+            to_replay=_gap(committed, replayed),
             drafter=drafter,
         )
 
     def _open(self, executor: SpeculativeExecutor[Any, Any, Any], prompt: tuple[int, ...]) -> MlxSequence:
         options = GenerationOptions(
-            sampling=SamplingOptions(temperature=1.0),
-            acceptance=AcceptanceRule.REJECTION,
-            max_proposals=self.subject.options.max_proposals,
+            sampling=PLAIN, acceptance=AcceptanceRule.REJECTION, max_proposals=self.subject.options.max_proposals
         )
         sequence: MlxSequence = executor.open(GenerationRequest(0, prompt, options, RequestRandomness.from_seed(1)))
-        while executor.prefill(sequence, 512):
+        while executor.prefill(sequence, PROMPT_CHUNK):
             pass
         return sequence
 
@@ -182,14 +204,22 @@ class _Forcing:
         one, other = (normalised(block.scores[0]) for block in blocks)
         return float(total_variation(one, other)[0])
 
-    def _target_gaps(self, sequence: MlxSequence, tokens: tuple[int, ...], length: int) -> tuple[float, float]:
-        target, sampling = self.subject.target, SamplingOptions(temperature=1.0)
-        leading = mx.array([tokens[-1]], dtype=mx.uint32)
-        row = target.fit(sequence.target.feed(target.model, leading))
-        sequence.target.rollback(len(tokens) - 1)
-        gaps = []
-        for start in (len(tokens) - 1, length - 1):
-            other = feed(target, tokens, start=start, width=1)[-1:]
-            one, two = (normalised(process_rows(each, sampling)) for each in (row, other))
-            gaps.append(float(total_variation(one, two)[0]))
-        return gaps[0], gaps[1]
+    def _next_row(self, sequence: MlxSequence) -> mx.array:
+        """The target's logits behind all that is committed, shape (1, vocabulary)."""
+        row = feed_rows(self.subject.target, sequence.target, sequence.tokens[-1:], width=1)
+        sequence.target.rollback(len(sequence.tokens) - 1)
+        return row
+
+
+def _twin(sequence: MlxSequence) -> MlxSequence:
+    """A sequence at rest once more, so that its prompt need not be read for each commit."""
+    drafter = None if sequence.drafter is None else sequence.drafter.clone()
+    heads = copy.deepcopy(sequence.heads)
+    return replace(
+        sequence, tokens=[*sequence.tokens], target=sequence.target.clone(), drafter=drafter, heads=heads, running=[]
+    )
+
+
+def _gap(one: mx.array, other: mx.array) -> float:
+    """Total variation between the distributions of two rows of logits."""
+    return float(total_variation(*(normalised(process_rows(each, PLAIN)) for each in (one, other)))[0])
