@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +13,13 @@ from eredu.checkpoints.names import cache_directory, resolve_checkpoint
 from eredu.commands.console import message_console, versions
 from eredu.commands.pair import Pair
 from eredu.commands.validation_output import EvidenceBar, Outputs
+from eredu.commands.validation_workers import crew_of, wanted_workers
+from eredu.errors import EngineError, EreduError
 from eredu.evidence import Terms
 from eredu.options import GenerationOptions, MtpSchedulerOptions
 
 if TYPE_CHECKING:
+    from eredu.commands.foreign_engine import ConformanceEngine
     from eredu.validation.law import Goal
     from eredu.validation.session import Session
 
@@ -39,6 +44,7 @@ class ValidationRequest:
         tolerance: Total variation that arithmetic may cause; None measures it.
         seed: Root of all randomness.
         batch: Requests decoded together.
+        workers: Processes that draw, or `auto`.
         place: Folder of the evidence, or None.
         skip: Parts to leave out.
         options: Sampling, rule, K, output length.
@@ -46,6 +52,9 @@ class ValidationRequest:
         dtype: As `eredu.load` takes it.
         placement: Likewise.
         outputs: Where the result goes.
+        subject: Another engine that decodes, by name or command; None for eredu.
+        subject_timeout: Seconds that it may take for one answer, where it is a program.
+        given: Names of the options that stood on the command line.
     """
 
     target: str
@@ -58,6 +67,7 @@ class ValidationRequest:
     tolerance: float | None
     seed: int
     batch: int
+    workers: str
     place: Path | None
     skip: frozenset[str]
     options: GenerationOptions
@@ -65,6 +75,9 @@ class ValidationRequest:
     dtype: str
     placement: str
     outputs: Outputs
+    subject: str | None = None
+    subject_timeout: float = 600.0
+    given: frozenset[str] = frozenset()
 
     @property
     def models(self) -> str:
@@ -83,16 +96,21 @@ def run_validation(request: ValidationRequest) -> int:
     goal = Goal.of(request.tokens, request.resolve)
     Terms(alpha=request.alpha, tolerance=request.tolerance or 0.0)
     request.outputs.check()
+    wanted_workers(request.workers)
     session = prepare(request, goal)
     interrupted = False
-    with EvidenceBar(request.tokens) as bar:
-        ledger, parts = session.open(bar.part)
+    with closing(session.subject), crew_of(request, session) as crew, EvidenceBar(request.tokens) as bar:
+        ledger, parts = session.open(crew, bar.part)
         with ledger:
             try:
                 bar.needed(goal.needed(ledger.book.header.terms))
-                session.gather(ledger, bar.law)
+                session.gather(ledger, crew, bar.law)
             except KeyboardInterrupt:
                 interrupted = True
+            except EreduError as error:
+                if session.subject.engine is None:
+                    raise
+                raise EngineError(f"{error}. {_kept(session, ledger.book.tally.tokens)}") from error
             result = session.result(ledger, parts)
     request.outputs.give(result)
     message_console().print(f"the evidence is kept: --resume {shlex.quote(str(session.place))}", soft_wrap=True)
@@ -103,16 +121,45 @@ def run_validation(request: ValidationRequest) -> int:
 
 def prepare(request: ValidationRequest, goal: Goal) -> Session:
     """Load the subject and its prompts. Raises `OptionError` for settings that cannot be validated."""
+    if request.subject is None:
+        return _prepare(request, goal, None)
+    from eredu.commands.engine_opening import engine_of  # noqa: PLC0415 (only for another engine)
+
+    engine = engine_of(request)
+    try:
+        return _prepare(request, goal, engine)
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _kept(session: Session, tokens: int) -> str:
+    return f"The evidence of {tokens:,} tokens before is kept: --resume {shlex.quote(str(session.place))}"
+
+
+def _prepare(request: ValidationRequest, goal: Goal, engine: ConformanceEngine | None) -> Session:
     from eredu.validation.prompts import PROMPTS, encode_prompts, prompts_digest, read_prompts  # noqa: PLC0415
     from eredu.validation.session import Session  # noqa: PLC0415
     from eredu.validation.subject import Subject  # noqa: PLC0415
 
     texts = PROMPTS if request.prompts is None else read_prompts(request.prompts)
     pair = Pair.load(
-        request.target, request.assistant, dtype=request.dtype, placement=request.placement, head=request.head
+        request.target,
+        request.assistant,
+        dtype=request.dtype,
+        placement=request.placement,
+        head=request.head,
+        mtp=engine is None or engine.report.drafter != "none",
     )
-    pair.require_drafter()
-    subject = Subject(model=pair.model, assistant=pair.assistant, options=request.options, schedule=request.schedule)
+    options = request.options
+    if engine is None:
+        pair.require_drafter()
+    else:
+        engine = engine.ending_at(pair.model.backend.eos_ids)
+        options = replace(options, max_proposals=engine.report.proposals)
+    subject = Subject(
+        model=pair.model, assistant=pair.assistant, options=options, schedule=request.schedule, engine=engine
+    )
     room = subject.target.context - request.options.max_tokens
     prompts = encode_prompts(
         texts, pair.tokenizer, rows=subject.target.vocabulary_size, longest=max(1, min(LONGEST, room))
@@ -120,8 +167,14 @@ def prepare(request: ValidationRequest, goal: Goal) -> Session:
     fingerprint = subject.fingerprint(
         head=None if request.head is None else resolve_checkpoint(request.head),
         versions=versions(),
-        settings={"dtype": request.dtype, "prompts": prompts_digest(prompts)},
+        settings={
+            "dtype": request.dtype,
+            "prompts": prompts_digest(prompts),
+            **({} if engine is None else engine.settings),
+        },
     )
+    if engine is not None:
+        engine.probe(prompts[0].tokens)
     return Session(
         subject=subject,
         prompts=prompts,
@@ -131,7 +184,13 @@ def prepare(request: ValidationRequest, goal: Goal) -> Session:
         tolerance=request.tolerance,
         seed=request.seed,
         batch=request.batch,
-        place=request.place or cache_directory() / "validations" / f"{fingerprint.target[:12]}-{request.seed}",
+        place=request.place or cache_directory() / "validations" / _folder(request, fingerprint.target),
         skip=request.skip,
         models=request.models,
     )
+
+
+def _folder(request: ValidationRequest, target: str) -> str:
+    """Name of a validation's folder among others, from the target's digest."""
+    engine = "" if request.subject is None else re.sub(r"[^\w.-]+", "-", request.subject)[-40:] + "-"
+    return f"{target[:12]}-{engine}{request.seed}"

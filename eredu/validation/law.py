@@ -1,19 +1,21 @@
 """The law: draw outputs, take their tokens as evidence, and stop when the question is settled.
 
-Whether to go on is decided between batches, and from tokens already taken alone, so the evidence is valid whenever it
-stops: on a deviation, at the asked number of tokens, at the asked resolution, or when somebody presses Ctrl-C.
+Whether to go on is decided between portions, and from tokens already taken alone, so the evidence is valid whenever it
+stops: on a deviation, at the asked number of tokens, at the asked resolution, or when somebody presses Ctrl-C. Other
+processes may draw; the evidence is taken here, portion by portion in the order of the run, and is one process's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from eredu.errors import OptionError
-from eredu.evidence import Fingerprint, Ledger, Terms, Verdict, design_of, judge
-from eredu.statistics import RequestStatistics
-from eredu.validation.emissions import Draw, draw_batch, request_seed
+from eredu.evidence import Book, Columns, Fingerprint, Ledger, Terms, Verdict, columns_of, design_of, judge
+from eredu.validation.crew import Crew, Failure
+from eredu.validation.emissions import draw_batch, request_seed
+from eredu.validation.portions import Plan, Portion
 from eredu.validation.prompts import EncodedPrompt
 from eredu.validation.subject import Subject
 
@@ -68,7 +70,7 @@ class LawProgress:
     resolved: float
 
 
-@dataclass
+@dataclass(frozen=True)
 class LawRun:
     """One session of gathering evidence.
 
@@ -77,17 +79,25 @@ class LawRun:
         prompts: Taken in turn.
         goal: When enough was drawn.
         batch: Requests decoded together.
-        statistics: Books of the requests of this session.
     """
 
     subject: Subject
     prompts: Sequence[EncodedPrompt]
     goal: Goal
     batch: int = 4
-    statistics: RequestStatistics = field(default_factory=RequestStatistics)
 
-    def run(self, ledger: Ledger, on_progress: Callable[[LawProgress], None] = lambda _: None) -> None:
+    def run(
+        self,
+        ledger: Ledger,
+        on_progress: Callable[[LawProgress], None] = lambda _: None,
+        crew: Crew | None = None,
+    ) -> None:
         """Add to the ledger until the goal is reached or a deviation is found.
+
+        Args:
+            ledger: Holds the evidence.
+            on_progress: Is told where the run stands.
+            crew: Other processes that draw; None for none.
 
         Raises `OptionError` where no number of tokens reaches the goal.
         """
@@ -99,41 +109,47 @@ class LawRun:
                 "whatever is drawn; ask for a larger --resolve, or give --tokens"
             )
         evidence = ledger.book.evidence()
+        others = crew or Crew(fingerprint=header.fingerprint)
+        if not others.has_begun:
+            others.begin(self.plan(ledger.book, needed), seed=header.seed, part=header.part)
+        others.settle(needed)
 
-        def here() -> LawProgress:
-            return LawProgress(tokens=evidence.tally.tokens, log_e=evidence.log_e, resolved=evidence.resolved)
+        def tell(ahead: int = 0) -> None:
+            taken = evidence.tally.tokens
+            on_progress(LawProgress(tokens=taken + ahead, log_e=evidence.log_e, resolved=evidence.resolved))
 
-        so_far = here()
-        on_progress(so_far)
+        def draw(portion: Portion, on_tokens: Callable[[int], None]) -> Columns:
+            return self.draw(header.seed, header.part, portion, on_tokens)
+
+        tell()
         while evidence.crossing is None and evidence.tally.tokens < needed:
-            draw, following = self._draw(ledger, needed, so_far, on_progress)
-            self.statistics = RequestStatistics.total([self.statistics, draw.statistics])
-            ledger.append(evidence.take(draw.emissions), next_request=following)
-            so_far = here()
-            on_progress(so_far)
+            portion, columns = others.next_drawn(draw, tell)
+            ledger.append(evidence.take(columns), next_request=portion.stop)
+            others.counted(portion, evidence.tally.tokens)
+            tell()
 
-    def _draw(
-        self, ledger: Ledger, needed: int, so_far: LawProgress, on_progress: Callable[[LawProgress], None]
-    ) -> tuple[Draw, int]:
-        """One batch towards the needed tokens, and the number of the request behind it."""
-        header, first, left = ledger.book.header, ledger.book.next_request, needed - so_far.tokens
-        length = min(self.subject.options.max_tokens, left)
-        numbers = range(first, first + min(self.batch, -(-left // length)))
-        drawn = so_far
-
-        def count(tokens: int) -> None:
-            nonlocal drawn
-            drawn = replace(drawn, tokens=drawn.tokens + tokens)
-            on_progress(drawn)
-
-        draw = draw_batch(
-            self.subject.with_options(max_tokens=length),
-            [self.prompts[number % len(self.prompts)].tokens for number in numbers],
-            first=first,
-            seeds=[request_seed(header.seed, header.part, number) for number in numbers],
-            on_tokens=count,
+    def plan(self, book: Book | None, needed: int) -> Plan[Columns | Failure]:
+        """What is to be drawn towards so many tokens or more, behind what a ledger holds."""
+        return Plan(
+            first=0 if book is None else book.next_request,
+            taken=0 if book is None else book.tally.tokens,
+            needed=needed,
+            batch=self.batch,
+            length=self.subject.options.max_tokens,
+            settled=False,
         )
-        return draw, numbers.stop
+
+    def draw(self, seed: int, part: int, portion: Portion, on_tokens: Callable[[int], None]) -> Columns:
+        """Tokens of a portion, with their rows."""
+        numbers = range(portion.first, portion.stop)
+        draw = draw_batch(
+            self.subject.with_options(max_tokens=portion.length),
+            [self.prompts[number % len(self.prompts)].tokens for number in numbers],
+            first=portion.first,
+            seeds=[request_seed(seed, part, number) for number in numbers],
+            on_tokens=on_tokens,
+        )
+        return columns_of(draw.emissions)
 
 
 def open_ledger(place: Path, fingerprint: Fingerprint, terms: Terms, *, seed: int) -> Ledger:

@@ -124,7 +124,7 @@ class Session:
         needed = self.goal.needed(Terms(alpha=self.alpha, tolerance=self.tolerance or 0.0))
         if part == TIMED:
             crew.pause()
-        elif crew.plan is None and needed is not None:
+        elif not crew.has_begun and needed is not None:
             crew.begin(self.law.plan(None, needed), seed=self.seed, part=0)
         else:
             crew.resume()

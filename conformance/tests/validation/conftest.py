@@ -61,7 +61,7 @@ def law_only(command: Callable[..., Ran], pair: PairDirectories) -> Callable[...
         skips = [word for part in PARTS for word in ("--skip", part)]
         ran = command(
             *("validate", str(pair.target), "--assistant", str(pair.draft), "--resume", str(place), *skips),
-            *("--max-tokens", "20", "--json", str(result), *arguments),
+            *("--max-tokens", "20", "--workers", "1", "--json", str(result), *arguments),
         )
         text = result.read_text(encoding="utf-8") if result.exists() else ""
         return ran, json.loads(text) if text else {}

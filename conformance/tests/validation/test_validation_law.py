@@ -45,13 +45,13 @@ def test_too_few_tokens_for_the_resolution_are_inconclusive(
 ) -> None:
     taken = LawRun.run
 
-    def interrupted(self: LawRun, ledger: Any, on_progress: Any = lambda _: None) -> None:
+    def interrupted(self: LawRun, ledger: Any, on_progress: Any, crew: Any) -> None:
         def press(progress: Any) -> None:
             if ledger.book.tally.tokens >= 200:
                 raise KeyboardInterrupt
             on_progress(progress)
 
-        taken(self, ledger, press)
+        taken(self, ledger, press, crew)
 
     monkeypatch.setattr(LawRun, "run", interrupted)
     ran, result = law_only(tmp_path / "evidence", "--resolve", "0.05", "--seed", "5")

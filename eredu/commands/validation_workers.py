@@ -1,0 +1,143 @@
+"""Processes that draw for one `eredu validate`: how many, how they are started, and what one of them does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import eredu.errors
+from eredu.checkpoints.names import resolve_checkpoint
+from eredu.commands.console import message_console
+from eredu.errors import OptionError
+from eredu.evidence import Terms
+
+if TYPE_CHECKING:
+    from eredu.commands.validation_run import ValidationRequest
+    from eredu.validation.crew import Crew, Member
+    from eredu.validation.session import Session
+
+AUTO = "auto"
+MOST_AUTOMATIC = 4
+"""Processes that `auto` takes at the most."""
+WORTH = 2000
+"""Tokens to draw for each further process that `auto` takes: it has to load the checkpoint first."""
+MEMORY_SHARE = 0.5
+"""Share of the free memory that `auto` lets the checkpoints take."""
+
+
+def wanted_workers(said: str) -> int | None:
+    """The number that `--workers` gave; None for `auto`. Raises `OptionError` for anything else."""
+    if said == AUTO:
+        return None
+    if said.isdecimal() and int(said) >= 1:
+        return int(said)
+    raise OptionError(f"--workers was {said!r}; expected a number from 1, or {AUTO}")
+
+
+def automatic_workers(request: ValidationRequest, needed: int) -> int:
+    """Processes that pay: cores, memory, and tokens to draw; one on a GPU, which is shared by all."""
+    import mlx.core as mx  # noqa: PLC0415 (only here)
+
+    # Another engine takes the machine as it likes, and each process would start one.
+    if mx.default_device().type != mx.DeviceType.cpu or request.subject is not None:
+        return 1
+    names = [request.target, *(name for name in (request.assistant, request.head) if name is not None)]
+    weight = max(1, sum(_bytes_of(resolve_checkpoint(name)) for name in names))
+    room = int(MEMORY_SHARE * available_memory() / weight)
+    return max(1, min(usable_cores(), MOST_AUTOMATIC, room, needed // WORTH))
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def available_memory() -> int:
+    """Bytes that are free or can be freed at once; all there are, where the system does not say."""
+    table = Path("/proc/meminfo")
+    if table.is_file():
+        for line in table.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def crew_of(request: ValidationRequest, session: Session) -> Crew:
+    """Everyone who draws beside this process."""
+    from eredu.validation.crew import Crew  # noqa: PLC0415 (MLX, only for this)
+
+    count = wanted_workers(request.workers)
+    if count is None:
+        needed = session.goal.needed(Terms(alpha=request.alpha, tolerance=request.tolerance or 0.0))
+        count = automatic_workers(request, needed or 1)
+    names = [f"worker {number}" for number in range(2, count + 1)]
+    return Crew(lambda: [hire(name, request) for name in names], fingerprint=session.fingerprint, on_loss=_report)
+
+
+def hire(name: str, request: ValidationRequest) -> Member:
+    """Start a process of this machine that draws."""
+    from eredu.validation.crew import Member  # noqa: PLC0415 (MLX, only for this)
+
+    # Read-only mappings, such as logit biases, have no pickle of their own.
+    ForkingPickler.register(MappingProxyType, _reduce_mapping)
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=work, args=(request, there), name=f"eredu validate, {name}", daemon=True)
+    with _interrupts_ignored():
+        process.start()
+    there.close()
+    return Member(name, here, process)
+
+
+def work(request: ValidationRequest, connection: Connection) -> None:
+    """What a drawing process does: load the subject, and draw for whoever is at the other end until that hangs up."""
+    from eredu.commands.validation_run import prepare  # noqa: PLC0415 (it imports this module)
+    from eredu.validation.law import Goal  # noqa: PLC0415 (MLX, only for this)
+    from eredu.validation.messages import Message  # noqa: PLC0415 (likewise)
+    from eredu.validation.worker import Worker  # noqa: PLC0415 (likewise)
+
+    try:
+        session = prepare(request, Goal.of(request.tokens, request.resolve))
+    except eredu.errors.EreduError as error:
+        connection.send_bytes(Message("refused", {"text": str(error)}).to_bytes())
+        return
+    Worker(connection, session.law.draw).serve(session.fingerprint)
+
+
+def _bytes_of(checkpoint: Path) -> int:
+    files = [checkpoint] if checkpoint.is_file() else checkpoint.glob("*.safetensors")
+    return sum(file.stat().st_size for file in files)
+
+
+def _reduce_mapping(mapping: MappingProxyType[Any, Any]) -> tuple[Any, tuple[dict[Any, Any]]]:
+    return _read_only, (dict(mapping),)
+
+
+def _read_only(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(mapping)
+
+
+def _report(sentence: str) -> None:
+    message_console().print(sentence, soft_wrap=True, highlight=False)
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Ctrl-C reaches every process of a terminal; those that are started here leave it to this one to end them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
