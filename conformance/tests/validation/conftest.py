@@ -11,14 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
+import eredu
+from eredu.checkpoints.tokenizers import load_tokenizer
 from eredu.commands.main import main
 from eredu.engine import target_executor
 from eredu.mlx import acceptance
 from eredu.mlx.draws import coins
+from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.validation.prompts import EncodedPrompt
+from eredu.validation.subject import Subject
 from eredu_conformance.crafted import PairDirectories, crafted_pair
+from eredu_conformance.zoo import zoo_member
 
+TEXT = tuple(np.random.default_rng(3).integers(1, 60, size=270).tolist())
+PROMPTS = (EncodedPrompt("short", TEXT[:4], ("abc",)), EncodedPrompt("long", TEXT[:40]))
+PLAIN = SamplingOptions(temperature=1.0)
 PARTS = ("numerics", "state", "path", "benefit")
 
 
@@ -35,6 +45,41 @@ class Ran:
 def pair(tmp_path_factory: pytest.TempPathFactory) -> PairDirectories:
     """Laws p and q over a few ids that differ everywhere."""
     return crafted_pair("table").write(tmp_path_factory.mktemp("table"))
+
+
+@pytest.fixture(scope="session")
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
+    """A recurrent target with a head of its own, and a llama with itself as its assistant."""
+    options = GenerationOptions(max_tokens=24, sampling=PLAIN, eos_ids=frozenset(), max_proposals=3)
+    made = {}
+    for name in ("qwen3.5", "llama"):
+        path = zoo_member(name).write(tmp_path_factory.mktemp(name))
+        tokenizer = load_tokenizer(path)
+        assistant = eredu.load_assistant(path, tokenizer=tokenizer) if name == "llama" else None
+        made[name] = Subject(
+            model=eredu.load(path, tokenizer=tokenizer, with_heads=assistant is None, settle=False),
+            assistant=assistant,
+            options=options,
+            schedule=MtpSchedulerOptions(),
+        )
+    return made
+
+
+@pytest.fixture(params=["qwen3.5", "llama"])
+def subject(request: pytest.FixtureRequest, subjects: dict[str, Subject]) -> Subject:
+    return subjects[request.param]
+
+
+@pytest.fixture
+def prompts() -> tuple[EncodedPrompt, ...]:
+    """A short prompt with a replay, and a longer one."""
+    return PROMPTS
+
+
+@pytest.fixture
+def text() -> tuple[int, ...]:
+    """Ids that every small model knows."""
+    return TEXT
 
 
 @pytest.fixture

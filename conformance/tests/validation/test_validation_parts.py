@@ -13,55 +13,25 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-import eredu
 from eredu.backend import CommitPlan
-from eredu.checkpoints.tokenizers import load_tokenizer
 from eredu.engine.sequence import MlxSequence
 from eredu.engine.target_executor import TargetExecutor
-from eredu.mlx.rows import process_rows
-from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.options import SamplingOptions
 from eredu.validation.benefit import cost_curve, measure_benefit
 from eredu.validation.numerics import audit_numerics, compare
 from eredu.validation.parts import Parts
-from eredu.validation.path import check_path
 from eredu.validation.prompts import EncodedPrompt
 from eredu.validation.session import validation_schema, whole_result
 from eredu.validation.state import check_state
 from eredu.validation.statics import inspect_subject, look_at_drafter
 from eredu.validation.subject import Subject
 from eredu_conformance.crafted import PairDirectories
-from eredu_conformance.zoo import zoo_member
 
-TEXT = tuple(np.random.default_rng(3).integers(1, 60, size=270).tolist())
-PROMPTS = (EncodedPrompt("short", TEXT[:4], ("abc",)), EncodedPrompt("long", TEXT[:40]))
 PLAIN = SamplingOptions(temperature=1.0)
 
 
-@pytest.fixture(scope="session")
-def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
-    """A recurrent target with a head of its own, and a llama with itself as its assistant."""
-    options = GenerationOptions(max_tokens=24, sampling=PLAIN, eos_ids=frozenset(), max_proposals=3)
-    made = {}
-    for name in ("qwen3.5", "llama"):
-        path = zoo_member(name).write(tmp_path_factory.mktemp(name))
-        tokenizer = load_tokenizer(path)
-        assistant = eredu.load_assistant(path, tokenizer=tokenizer) if name == "llama" else None
-        made[name] = Subject(
-            model=eredu.load(path, tokenizer=tokenizer, with_heads=assistant is None, settle=False),
-            assistant=assistant,
-            options=options,
-            schedule=MtpSchedulerOptions(),
-        )
-    return made
-
-
-@pytest.fixture(params=["qwen3.5", "llama"])
-def subject(request: pytest.FixtureRequest, subjects: dict[str, Subject]) -> Subject:
-    return subjects[request.param]
-
-
-def test_numerics_of_a_right_target(subject: Subject) -> None:
-    audit = audit_numerics(subject.target, [TEXT], PLAIN, [2, 4])
+def test_numerics_of_a_right_target(subject: Subject, text: tuple[int, ...]) -> None:
+    audit = audit_numerics(subject.target, [text], PLAIN, [2, 4])
     assert [each.name for each in audit.differences[:2]] == ["K = 1", "K = 3"]
     assert audit.noise < 1e-3
     assert 1e-6 <= audit.tolerance < 1e-3
@@ -83,15 +53,15 @@ def test_numerics_see_what_moved() -> None:
     assert same.max_variation == 0
 
 
-def test_state_of_a_right_pair(subject: Subject) -> None:
-    report = check_state(subject, TEXT, tolerance=1e-5)
+def test_state_of_a_right_pair(subject: Subject, text: tuple[int, ...]) -> None:
+    report = check_state(subject, text, tolerance=1e-5)
     assert {row.accepted for row in report.rows} >= {0, 1, subject.depth}
     assert {row.length for row in report.rows} >= {5, 33, 254}
     assert report.violations == ()
     assert report.drafter_strays == ()
 
 
-def test_state_sees_a_missed_rollback(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_sees_a_missed_rollback(subject: Subject, monkeypatch: pytest.MonkeyPatch, text: tuple[int, ...]) -> None:
     committed = TargetExecutor.commit
 
     def forgets(self: TargetExecutor, sequence: MlxSequence, plan: CommitPlan, branch: Any) -> Any:
@@ -105,53 +75,20 @@ def test_state_sees_a_missed_rollback(subject: Subject, monkeypatch: pytest.Monk
         return result
 
     monkeypatch.setattr(TargetExecutor, "commit", forgets)
-    report = check_state(subject, TEXT, tolerance=1e-5)
+    report = check_state(subject, text, tolerance=1e-5)
     assert report.violations
     assert "leave another state" in report.sentence
 
 
-def test_path_of_a_right_pair(subject: Subject) -> None:
-    report = check_path(subject, PROMPTS, noise=1e-4, seed=1, max_tokens=24, models="--model x")
-    assert report.outputs == 4
-    assert report.violations == ()
-
-
-def wrong_with_proposals(logits: mx.array, *arguments: Any, **options: Any) -> mx.array:
-    """Rows of a verification that holds proposals, shifted by one id: plain decoding has none and stays right."""
-    rows = process_rows(logits, *arguments, **options)
-    return mx.concatenate([rows[:, -1:], rows[:, :-1]], axis=-1) if rows.shape[0] > 1 else rows
-
-
-def test_path_sees_a_wrong_token(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eredu.engine.target_executor.process_rows", wrong_with_proposals)
-    report = check_path(subject, PROMPTS, noise=1e-4, seed=1, max_tokens=24, models="--model x")
-    assert report.violations
-    first = report.violations[0]
-    assert first.margin is not None
-    assert first.margin > report.noise
-    replayed = [each for each in report.violations if each.prompt == "short"]
-    assert replayed
-    assert replayed[0].replay.startswith("eredu generate --model x --acceptance coupled --seed ")
-    assert replayed[0].replay.endswith(" abc")
-    assert "differ beyond the noise" in report.sentence
-
-
-def test_a_near_tie_is_no_violation(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With noise as large as all margins, every divergence is one."""
-    monkeypatch.setattr("eredu.engine.target_executor.process_rows", wrong_with_proposals)
-    report = check_path(subject, PROMPTS, noise=1e3, seed=1, max_tokens=24, models="")
-    assert report.divergences
-    assert report.violations == ()
-    assert "near-ties" in report.sentence
-
-
-def test_statics_of_right_and_dead_drafters(subjects: dict[str, Subject], monkeypatch: pytest.MonkeyPatch) -> None:
-    report = inspect_subject(subjects["qwen3.5"], TEXT)
+def test_statics_of_right_and_dead_drafters(
+    subjects: dict[str, Subject], monkeypatch: pytest.MonkeyPatch, text: tuple[int, ...]
+) -> None:
+    report = inspect_subject(subjects["qwen3.5"], text)
     assert report.kind == "embedded"
     assert report.sanity is not None
     assert report.sanity.reads_hidden is True
     assert report.faults == ()
-    separate = inspect_subject(subjects["llama"], TEXT).sanity
+    separate = inspect_subject(subjects["llama"], text).sanity
     assert separate is not None
     assert separate.reads_hidden is None
     heads = subjects["qwen3.5"].heads
@@ -160,9 +97,9 @@ def test_statics_of_right_and_dead_drafters(subjects: dict[str, Subject], monkey
     monkeypatch.setattr(
         type(heads), "step", lambda self, stage, hidden, tokens, cache: deaf(stage, hidden * 0, tokens, cache)
     )
-    assert look_at_drafter(subjects["qwen3.5"], TEXT[:20]).faults == ("it does not read the target's hidden state",)
+    assert look_at_drafter(subjects["qwen3.5"], text[:20]).faults == ("it does not read the target's hidden state",)
     monkeypatch.setattr(type(heads), "step", lambda self, stage, hidden, tokens, cache: mx.zeros_like(hidden))
-    assert len(look_at_drafter(subjects["qwen3.5"], TEXT[:20]).faults) == 3
+    assert len(look_at_drafter(subjects["qwen3.5"], text[:20]).faults) == 3
 
 
 def test_the_cost_curve_is_tokens_over_seconds() -> None:
@@ -171,8 +108,8 @@ def test_the_cost_curve_is_tokens_over_seconds() -> None:
     assert [point.speed for point in curve] == pytest.approx([1, 1.5 / 1.2, 1.75 / 1.4])
 
 
-def test_the_benefit_of_a_perfect_assistant(subjects: dict[str, Subject]) -> None:
-    report = measure_benefit(subjects["llama"], PROMPTS, seed=1, max_tokens=24)
+def test_the_benefit_of_a_perfect_assistant(subjects: dict[str, Subject], prompts: tuple[EncodedPrompt, ...]) -> None:
+    report = measure_benefit(subjects["llama"], prompts, seed=1, max_tokens=24)
     assert report.acceptance[0] == 1
     assert report.tokens_per_round > 3
     assert len(report.curve) == len(report.acceptance) + 1
