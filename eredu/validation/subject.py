@@ -81,6 +81,11 @@ class Subject:
             requests, self.assistant, schedule=self.schedule, sink=sink, trace=trace
         )
 
+    def close(self) -> None:
+        """Stop the other engine, if there is one."""
+        if self.engine is not None:
+            self.engine.close()
+
     def with_options(self, **changes: Any) -> Subject:
         """The same pair under other options."""
         return replace(self, options=replace(self.options, **changes))
