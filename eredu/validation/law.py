@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import mlx.core as mx
+
 from eredu.errors import OptionError
 from eredu.evidence import Book, Columns, Fingerprint, Ledger, Terms, Verdict, columns_of, design_of, judge
 from eredu.validation.crew import Crew, Failure
@@ -23,6 +25,9 @@ LEDGER_NAME = "ledger.jsonl"
 """The ledger within the folder of a validation."""
 RESOLVE = 0.05
 """Total variation that is resolved unless something else is asked for."""
+
+SHARES = 4
+"""Portions that the last requests of a wave are split into on a CPU, where few cost no more a token than many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +141,7 @@ class LawRun:
             needed=needed,
             batch=self.batch,
             length=self.subject.options.max_tokens,
+            shares=SHARES if mx.default_device().type == mx.DeviceType.cpu else 1,
             settled=False,
         )
 

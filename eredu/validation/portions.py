@@ -50,6 +50,8 @@ class Plan(Generic[DrawnT]):
         needed: Tokens that reach the goal.
         batch: Requests of a portion at the most.
         length: Output tokens of a request at the most.
+        shares: Into how many portions the rest of a wave is split at least, so that all processes end together; it
+            may not depend on their number.
         settled: Whether `needed` is final; until then it is a lower bound, and only whole portions are dealt.
     """
 
@@ -58,6 +60,7 @@ class Plan(Generic[DrawnT]):
     needed: int
     batch: int
     length: int
+    shares: int = 1
     settled: bool = True
     _end: int = field(init=False)
     """Number of the request behind the wave."""
@@ -84,7 +87,7 @@ class Plan(Generic[DrawnT]):
             return self._returned.pop(0)
         if not self._open and self.settled and self.first >= self._end:
             self._plan_wave()
-        count = min(self.batch, self._end - self.first)
+        count = min(self.batch, -(-(self._end - self.first) // self.shares))
         if len(self._open) >= MOST_AHEAD or count < (1 if self.settled else self.batch):
             return None
         portion = Portion(self.first, count, self._longest)

@@ -61,19 +61,26 @@ def run_plan(plan: Plan[int], lengths: list[int], choose: Callable[[int], int], 
     lengths=st.lists(st.integers(1, 20), min_size=1, max_size=9),
     needed=st.integers(1, 600),
     hands=st.integers(1, 5),
+    shares=st.integers(1, 4),
     data=st.data(),
 )
 def test_portions_are_the_same_for_any_number_of_processes(
-    lengths: list[int], needed: int, hands: int, data: st.DataObject
+    lengths: list[int], needed: int, hands: int, shares: int, data: st.DataObject
 ) -> None:
     def plan() -> Plan[int]:
-        return Plan(first=0, taken=0, needed=needed, batch=4, length=12)
+        return Plan(first=0, taken=0, needed=needed, batch=4, length=12, shares=shares)
 
     alone = run_plan(plan(), lengths, lambda _: 0, 1)
     together = run_plan(plan(), lengths, lambda count: data.draw(st.integers(0, count - 1)), hands)
     assert together == alone
     assert [portion.first for portion in alone] == [0, *(portion.stop for portion in alone)][:-1]
     assert all(portion.count <= 4 and portion.length <= 12 for portion in alone)
+
+
+def test_the_last_portions_are_small_enough_for_all() -> None:
+    plan: Plan[int] = Plan(first=0, taken=0, needed=240, batch=4, length=12, shares=4)
+    portions = [portion for portion in (plan.deal() for _ in range(9)) if portion is not None]
+    assert [portion.count for portion in portions] == [4, 4, 3, 3, 2, 1, 1, 1, 1]
 
 
 def test_a_goal_that_is_settled_late_changes_no_portion() -> None:
