@@ -70,7 +70,13 @@ class Columns:
 
     def part(self, first: int, last: int) -> Columns:
         """Tokens `first` to `last` - 1, as views."""
-        cut = slice(first, last)
+        return self._cut(slice(first, last))
+
+    def taken(self, numbers: Integers) -> Columns:
+        """The tokens of some numbers, shape (m,)."""
+        return self._cut(numbers)
+
+    def _cut(self, cut: slice | Integers) -> Columns:
         return Columns(
             tokens=self.tokens[cut],
             target=self.target[cut],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eredu.evidence import bets
+from eredu.evidence import bets, reuse
 from eredu.evidence.bets import LEAKS, SIDES, Family, Fixed, Joined, Support
 from eredu.evidence.emission import Floats
 from eredu.evidence.learning import (
@@ -25,6 +25,7 @@ from eredu.evidence.learning import (
 )
 from eredu.evidence.pit import Order
 from eredu.evidence.serial import PARTNERS, Serial
+from eredu.evidence.sharing import SHARED, Shared
 
 ANYWHERE = ("", bets.everywhere)
 PROPOSED = (" on proposals", bets.proposed)
@@ -104,11 +105,17 @@ def _acceptance() -> Joined:
     aims = [(f"acceptance x {f:g}", bets.scaled_acceptance(f)) for f in (0.8, 0.95, 1.05, 1.25)]
     aims += [("residual not subtracted", bets.unsubtracted), ("residual of |p - q|", bets.absolute)]
     aims += [("greedy draft called sampled", bets.greedy_draft), ("ratio without q", bets.without_ratio)]
+    aims += [
+        ("coin is the draft's number", reuse.coin_of_the_draft),
+        ("replacement is the draft's number", reuse.replacement_of_the_draft),
+        ("replacement is the coin", reuse.replacement_of_the_coin),
+    ]
     return Joined([Fixed(name, aim, bold, (PROPOSED,)) for name, aim in aims])
 
 
 def _temperature() -> Joined:
-    return Joined([Fixed(f"temperature {t:g}", bets.tempered(t), (0.3, 0.99)) for t in (0.8, 0.9, 1.1, 1.25)])
+    warm = [Fixed(f"temperature {t:g}", bets.tempered(t), (0.3, 0.99)) for t in (0.8, 0.9, 1.1, 1.25)]
+    return Joined([*warm, Fixed("argmax", bets.argmax, (0.3, 0.9), (UNPROPOSED,))])
 
 
 def _mask() -> Fixed:
@@ -137,4 +144,5 @@ def _transform() -> Joined:
 
 
 def _serial() -> Joined:
-    return Joined([Serial(order, partner) for partner, orders in PARTNERS.items() for order in orders])
+    serial = [Serial(order, partner) for partner, orders in PARTNERS.items() for order in orders]
+    return Joined([*serial, *(Shared(number, sharings) for number, sharings in SHARED)])
