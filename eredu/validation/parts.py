@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eredu.errors import EvidenceError
+from eredu.evidence import Fingerprint
 from eredu.validation.benefit import measure_benefit
 from eredu.validation.foreign import LEFT_OUT
 from eredu.validation.numerics import audit_numerics
@@ -55,22 +56,34 @@ class Parts:
         """Sentences of the parts that found a violation."""
         return tuple(part["text"] for part in self.found.values() if part.get("violations", 0))
 
-    def write(self, place: Path) -> None:
-        """Keep them in a folder."""
+    def write(self, place: Path, subject: Fingerprint) -> None:
+        """Keep them in a folder, with whom they are about; whoever interrupts this finds the old ones or these."""
         place.mkdir(parents=True, exist_ok=True)
-        (place / PARTS_NAME).write_text(json.dumps(self.found, indent=2) + "\n", encoding="utf-8")
+        made = place / f"{PARTS_NAME}.new"
+        record = {"subject": subject.record(), "parts": self.found}
+        made.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        made.replace(place / PARTS_NAME)
 
     @classmethod
-    def read(cls, place: Path) -> Parts:
-        """Those that a folder keeps; none where it keeps none. Raises `EvidenceError` for a damaged file."""
+    def read(cls, place: Path, subject: Fingerprint) -> Parts:
+        """Those that a folder keeps; none where it keeps none.
+
+        Raises `EvidenceError` for a damaged file, and for parts of another subject, naming what differs.
+        """
         path = place / PARTS_NAME
         if not path.is_file():
             return cls()
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            return cls({name: found[name] for name in PARTS if name in found})
-        except (ValueError, TypeError) as error:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            found, other = record["parts"], Fingerprint.of_record(record["subject"])
+            parts = cls({name: found[name] for name in PARTS if name in found})
+        except (ValueError, TypeError, KeyError) as error:
             raise EvidenceError(f"{path} is damaged: {error}; remove it, and the parts are measured again") from error
+        if differences := other.differences(subject):
+            raise EvidenceError(
+                f"{path} is about another subject: {'; '.join(differences)}. Give another folder to --resume"
+            )
+        return parts
 
 
 def measure_parts(
@@ -81,9 +94,11 @@ def measure_parts(
     seed: int,
     max_tokens: int,
     models: str,
+    known: Parts | None = None,
     on_part: Callable[[str], None] = lambda _: None,
+    on_found: Callable[[Parts], None] = lambda _: None,
 ) -> Parts:
-    """Measure all parts but those to skip.
+    """Measure all parts but those to skip, and those known already.
 
     Args:
         subject: What is validated.
@@ -92,12 +107,17 @@ def measure_parts(
         seed: Root of the requests.
         max_tokens: Tokens of an output.
         models: Arguments of `eredu generate` that name the models, for replays.
+        known: Parts that were measured before.
         on_part: Is told each part's name before it is measured.
+        on_found: Is given all parts behind each that was measured.
+
+    Returns:
+        All, the known ones too, in the order of `PARTS`.
     """
     texts = [prompt.tokens for prompt in prompts]
     joined = [token for text in texts for token in text]
     sampled = sorted(prompts, key=lambda prompt: len(prompt.tokens))[:SAMPLED]
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Mapping[str, Any]] = {} if known is None else dict(known.found)
 
     def tolerance() -> float:
         return float(found["numerics"]["tolerance"]) if "numerics" in found else COARSE
@@ -127,7 +147,8 @@ def measure_parts(
         absent, report = LEFT_OUT, subject.engine.report
         measures["subject"] = lambda: report
     for name in PARTS:
-        if name not in skip and name not in absent:
+        if name not in found and name not in skip and name not in absent:
             on_part(name)
             found[name] = measures[name]().to_json()
-    return Parts(found)
+            on_found(Parts(dict(found)))
+    return Parts({name: found[name] for name in PARTS if name in found})

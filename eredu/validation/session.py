@@ -82,19 +82,20 @@ class Session:
     def open(self, crew: Crew, on_part: Callable[[str], None]) -> tuple[Ledger, Parts]:
         """The ledger, gone on with or begun, and the parts, kept beside it or measured now.
 
-        While parts of a new validation are measured, the crew draws ahead, but not while time is measured.
+        Each part is kept as soon as it is measured, so that an interrupted validation goes on with those that are
+        missing. While parts of a new validation are measured, the crew draws ahead, but not while time is measured.
 
         Raises `EvidenceError` where the folder holds evidence about another subject, naming what differs.
         """
-        path = self.place / LEDGER_NAME
-        if path.exists():
-            tolerance = read_ledger(path).header.terms.tolerance if self.tolerance is None else self.tolerance
-            terms = Terms(alpha=self.alpha, tolerance=tolerance)
-            return open_ledger(self.place, self.fingerprint, terms, seed=self.seed), Parts.read(self.place)
+        begun = (self.place / LEDGER_NAME).exists()
+        if begun:
+            # Refuses another subject before anything is measured.
+            self._ledger(Parts()).close()
 
         def measuring(part: str) -> None:
             on_part(part)
-            self._direct(crew, part)
+            if not begun:
+                self._direct(crew, part)
 
         parts = measure_parts(
             self.subject,
@@ -103,11 +104,19 @@ class Session:
             seed=self.seed,
             max_tokens=self.subject.options.max_tokens,
             models=self.models,
+            known=Parts.read(self.place, self.fingerprint),
             on_part=measuring,
+            on_found=lambda found: found.write(self.place, self.fingerprint),
         )
-        parts.write(self.place)
-        terms = Terms(alpha=self.alpha, tolerance=self._tolerance(parts))
-        return open_ledger(self.place, self.fingerprint, terms, seed=self.seed), parts
+        return self._ledger(parts), parts
+
+    def _ledger(self, parts: Parts) -> Ledger:
+        """The folder's ledger, gone on with under its own tolerance unless one is asked for, or a new one."""
+        path, tolerance = self.place / LEDGER_NAME, self.tolerance
+        if tolerance is None:
+            tolerance = read_ledger(path).header.terms.tolerance if path.exists() else self._tolerance(parts)
+        terms = Terms(alpha=self.alpha, tolerance=tolerance)
+        return open_ledger(self.place, self.fingerprint, terms, seed=self.seed)
 
     def gather(self, ledger: Ledger, crew: Crew, on_progress: Callable[[LawProgress], None]) -> None:
         """Add to the ledger until the goal is reached; see `LawRun`."""
@@ -130,8 +139,6 @@ class Session:
             crew.resume()
 
     def _tolerance(self, parts: Parts) -> float:
-        if self.tolerance is not None:
-            return self.tolerance
         if parts.tolerance is not None:
             return parts.tolerance
         dtype = feed(self.subject.target, self.prompts[0].tokens[-1:], start=0, width=1).dtype
