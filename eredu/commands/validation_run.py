@@ -100,7 +100,13 @@ def run_validation(request: ValidationRequest) -> int:
     session = prepare(request, goal)
     interrupted = False
     with closing(session.subject), crew_of(request, session) as crew, EvidenceBar(request.tokens) as bar:
-        ledger, parts = session.open(crew, bar.part)
+        try:
+            ledger, parts = session.open(crew, bar.part)
+        except KeyboardInterrupt:
+            if session.place.exists():
+                place = shlex.quote(str(session.place))
+                message_console().print(f"the parts measured so far are kept: --resume {place}", soft_wrap=True)
+            raise
         with ledger:
             try:
                 bar.needed(goal.needed(ledger.book.header.terms))
