@@ -32,7 +32,7 @@ class BenchmarkPlan:
         options: Length and acceptance rule of every decoding.
         repeats: Interleaved repeats.
         seed: Root of the randomness.
-        peers: Whether mlx-lm's loops are timed too, at temperature 0.
+        peers: Whether mlx-lm's and mlx-vlm's loops are timed too, at temperature 0.
         chats: Held-out chats for the alignment, or None.
         chat_count: How many of them a temperature; None takes all.
     """
@@ -72,7 +72,7 @@ def compare(
     """Measure all settings at each temperature of the plan."""
     reports = []
     for temperature in plan.temperatures:
-        chosen = settings(plan.proposals, peers=plan.peers and temperature == 0, lookahead=pair.assistant is not None)
+        chosen = settings(plan.proposals, peers=plan.peers and temperature == 0, heads=pair.assistant is None)
         runs = measure(
             pair,
             prompts,

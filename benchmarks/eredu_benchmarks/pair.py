@@ -10,6 +10,7 @@ from eredu.errors import OptionError
 from eredu.families.head import PredictionHeads
 from eredu.loaded import LoadedModel, PreparedRequest
 from eredu.options import GenerationOptions, MtpSchedulerOptions
+from eredu_benchmarks.mlx_vlm_peer import VlmPeer
 from eredu_benchmarks.run import Run
 from eredu_benchmarks.setting import Engine, Setting
 from eredu_benchmarks.stopwatch import Stopwatch
@@ -30,10 +31,12 @@ class BenchmarkPair:
     Attributes:
         model: The target.
         assistant: The draft model; None measures the target's own prediction heads.
+        vlm: The checkpoint as mlx-vlm loads it, where that is timed beside the heads.
     """
 
     model: LoadedModel[MlxBackend]
     assistant: Assistant | None = None
+    vlm: VlmPeer | None = None
 
     @property
     def target_model(self) -> TargetModel:
@@ -75,7 +78,7 @@ class BenchmarkPair:
 
     def run(self, setting: Setting, prompt: EncodedPrompt, options: GenerationOptions, *, repeat: int = 0) -> Run:
         """Decode one prompt one way; `options.max_proposals` is the setting's business."""
-        if setting.engine is Engine.MLX_LM:
+        if setting.engine is not Engine.EREDU:
             return self._run_peer(setting, prompt, options, repeat)
         request = PreparedRequest(
             prompt=prompt.tokens, options=replace(options, max_proposals=setting.proposals, lookahead_depth=None)
@@ -94,20 +97,28 @@ class BenchmarkPair:
         return Run(setting, repeat, prompt.name, result.tokens, watch.timing, watch.rounds, result.statistics)
 
     def _run_peer(self, setting: Setting, prompt: EncodedPrompt, options: GenerationOptions, repeat: int) -> Run:
-        from eredu_benchmarks.peers import decode_greedily  # noqa: PLC0415 (mlx-lm's loops, only when asked for)
+        from eredu_benchmarks.mlx_lm_peer import decode_greedily  # noqa: PLC0415 (mlx-lm's loops, only when asked for)
 
         if not options.sampling.is_greedy:
             raise OptionError("peers are compared under greedy decoding only: there is no other common output")
-        if self.assistant is None:
-            raise OptionError("peers need a draft model; name one with --assistant, or leave the peers out")
         eos_ids = self.model.backend.eos_ids if options.eos_ids is None else options.eos_ids
         room = self.model.backend.target.context - len(prompt.tokens) + 1
-        tokens, when = decode_greedily(
-            prompt.tokens,
-            self.model.backend.target.model,
-            self.assistant.checkpoint.model,
-            proposals=setting.proposals,
-            max_tokens=min(options.max_tokens, room),
-            eos_ids=eos_ids,
-        )
+        length = min(options.max_tokens, room)
+        if setting.engine is Engine.MLX_VLM:
+            if self.vlm is None:
+                raise OptionError("mlx-vlm was not given the checkpoint; load it with `VlmPeer.load`")
+            tokens, when = self.vlm.decode_greedily(
+                prompt.tokens, proposals=setting.proposals, max_tokens=length, eos_ids=eos_ids
+            )
+        else:
+            if setting.proposals and self.assistant is None:
+                raise OptionError("mlx-lm drafts with a draft model only; name one with --assistant")
+            tokens, when = decode_greedily(
+                prompt.tokens,
+                self.model.backend.target.model,
+                None if self.assistant is None else self.assistant.checkpoint.model,
+                proposals=setting.proposals,
+                max_tokens=length,
+                eos_ids=eos_ids,
+            )
         return Run(setting, repeat, prompt.name, tokens, when)

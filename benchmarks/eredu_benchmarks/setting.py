@@ -12,6 +12,7 @@ class Engine(StrEnum):
 
     EREDU = "eredu"
     MLX_LM = "mlx-lm"
+    MLX_VLM = "mlx-vlm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,17 @@ PLAIN = Setting(Engine.EREDU)
 PEER_PLAIN = Setting(Engine.MLX_LM)
 
 
-def settings(proposals: Sequence[int], *, peers: bool = False, lookahead: bool = True) -> tuple[Setting, ...]:
-    """Plain, then for each K lookahead off and on; with `peers`, mlx-lm's plain and speculative decoding too.
+def settings(proposals: Sequence[int], *, peers: bool = False, heads: bool = False) -> tuple[Setting, ...]:
+    """Plain, then for each K lookahead off and on; with `peers`, what others have to set against them.
 
-    Without `lookahead` it is never on: prediction heads do not look ahead.
+    That is mlx-lm's plain and speculative decoding. With `heads` the target's own heads propose: lookahead is never on,
+    and mlx-lm, which has no heads, only decodes plainly, while mlx-vlm does both.
     """
-    switches = (False, True) if lookahead else (False,)
+    switches = (False,) if heads else (False, True)
     ours = [Setting(Engine.EREDU, count, switch) for count in proposals for switch in switches]
-    theirs = [PEER_PLAIN, *(Setting(Engine.MLX_LM, count) for count in proposals)] if peers else []
-    return (PLAIN, *ours, *theirs)
+    theirs = [PEER_PLAIN]
+    if heads:
+        theirs += [Setting(Engine.MLX_VLM, count) for count in (0, *proposals)]
+    else:
+        theirs += [Setting(Engine.MLX_LM, count) for count in proposals]
+    return (PLAIN, *ours, *(theirs if peers else ()))

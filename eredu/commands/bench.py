@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from eredu.checkpoints.names import resolve_checkpoint
 from eredu.commands.arguments import (
     SAMPLING,
     SPECULATION,
@@ -70,7 +71,8 @@ def bench(
         bool,
         typer.Option(
             "--peers",
-            help="Also time mlx-lm's own loops with the same pair and K, under greedy decoding.",
+            help="Also time mlx-lm's own loops with the same pair and K, or mlx-vlm's beside prediction heads, "
+            "greedily.",
             rich_help_panel=MEASUREMENT,
         ),
     ] = False,
@@ -99,6 +101,7 @@ def bench(
     from eredu_benchmarks.benchmark import BenchmarkPlan, align_all, compare  # noqa: PLC0415 (only this command may)
     from eredu_benchmarks.held_out import HeldOutChats  # noqa: PLC0415
     from eredu_benchmarks.machine import describe_machine  # noqa: PLC0415
+    from eredu_benchmarks.mlx_vlm_peer import VlmPeer  # noqa: PLC0415
     from eredu_benchmarks.pair import BenchmarkPair, EncodedPrompt  # noqa: PLC0415
     from eredu_benchmarks.prompts import PROMPTS, read_prompts  # noqa: PLC0415
     from eredu_benchmarks.report import BenchmarkReport  # noqa: PLC0415
@@ -117,10 +120,11 @@ def bench(
     check_writable(output)
     loaded = Pair.load(model, assistant, dtype=dtype, placement=placement, head=head)
     loaded.require_drafter()
-    if peers and loaded.assistant is None:
-        raise OptionError("--peers times mlx-lm's loops, which need a draft model; name one with --assistant")
+    if peers and head is not None:
+        raise OptionError("--peers cannot give heads of another directory to mlx-vlm; leave one of the two out")
     encoded = tuple(EncodedPrompt(p.name, encode_prompt(loaded.tokenizer, p.text, system=p.system)) for p in chosen)
-    pair = BenchmarkPair(loaded.model, loaded.assistant)
+    vlm = VlmPeer.load(resolve_checkpoint(model), dtype=dtype) if peers and loaded.assistant is None else None
+    pair = BenchmarkPair(loaded.model, loaded.assistant, vlm)
     with work_progress() as bar:
         step = partial(begin_step, bar)
         comparisons, alignments = compare(pair, encoded, plan, step), align_all(pair, plan, step)
