@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eredu.checkpoints.names import cache_directory, resolve_checkpoint
-from eredu.commands.console import message_console, versions
+from eredu.commands.console import ExitStatus, message_console, versions
 from eredu.commands.pair import Pair
 from eredu.commands.validation_output import EvidenceBar, Outputs
-from eredu.commands.validation_workers import crew_of, wanted_workers
+from eredu.commands.validation_workers import crew_of, join_ranks, wanted_workers
 from eredu.errors import EngineError, EreduError
 from eredu.evidence import Terms
 from eredu.options import GenerationOptions, MtpSchedulerOptions
@@ -95,11 +95,14 @@ def run_validation(request: ValidationRequest) -> int:
 
     goal = Goal.of(request.tokens, request.resolve)
     Terms(alpha=request.alpha, tolerance=request.tolerance or 0.0)
-    request.outputs.check()
     wanted_workers(request.workers)
+    ranks = join_ranks(request)
+    if ranks is None:
+        return ExitStatus.OK
+    request.outputs.check()
     session = prepare(request, goal)
     interrupted = False
-    with closing(session.subject), crew_of(request, session) as crew, EvidenceBar(request.tokens) as bar:
+    with closing(session.subject), crew_of(request, session, ranks) as crew, EvidenceBar(request.tokens) as bar:
         try:
             ledger, parts = session.open(crew, bar.part)
         except KeyboardInterrupt:

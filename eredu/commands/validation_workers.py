@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
@@ -71,16 +71,44 @@ def available_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def crew_of(request: ValidationRequest, session: Session) -> Crew:
-    """Everyone who draws beside this process."""
+@contextmanager
+def crew_of(request: ValidationRequest, session: Session, ranks: Sequence[Member] = ()) -> Iterator[Crew]:
+    """Everyone who draws beside this process: other ranks where there are any, else processes of this machine."""
     from eredu.validation.crew import Crew  # noqa: PLC0415 (MLX, only for this)
+    from eredu.validation.ranks import surviving  # noqa: PLC0415 (likewise)
 
     count = wanted_workers(request.workers)
     if count is None:
         needed = session.goal.needed(Terms(alpha=request.alpha, tolerance=request.tolerance or 0.0))
-        count = automatic_workers(request, needed or 1)
+        count = 1 if ranks else automatic_workers(request, needed or 1)
     names = [f"worker {number}" for number in range(2, count + 1)]
-    return Crew(lambda: [hire(name, request) for name in names], fingerprint=session.fingerprint, on_loss=_report)
+    crew = Crew(
+        lambda: [*ranks, *(hire(name, request) for name in names)], fingerprint=session.fingerprint, on_loss=_report
+    )
+    with crew, surviving(crew) if ranks else nullcontext():
+        yield crew
+
+
+def join_ranks(request: ValidationRequest) -> list[Member] | None:
+    """The other ranks of this `mlx.launch`, none without one; on another rank than the first: draw for the first.
+
+    None says that this was such a rank, and that all is done.
+    """
+    if "MLX_RANK" not in os.environ:
+        return []
+    from eredu.validation import ranks  # noqa: PLC0415 (MLX, only for this)
+
+    group = ranks.launched_group()
+    if group is None:
+        return []
+    if request.workers not in {AUTO, "1"}:
+        raise OptionError("--workers divides one machine, and under `mlx.launch` every rank draws; give one of the two")
+    if group.rank() == 0:
+        return ranks.gather_ranks(group)
+    connection = ranks.call_first(group)
+    ranks.leave_signals_to_first()
+    work(request, connection)
+    return None
 
 
 def hire(name: str, request: ValidationRequest) -> Member:
