@@ -97,6 +97,8 @@ def open_engine(settings: EngineSettings) -> ConformanceEngine:
         capabilities = subject.start()
     except ConformanceError as error:
         raise EngineError(str(error)) from error
+    except Exception as error:  # an engine may raise anything
+        raise EngineError(f"--subject {settings.named} did not start: {error!r}") from error
     try:
         report, checkpoint = _settle(settings, capabilities)
         lookahead = settings.lookahead
@@ -124,7 +126,7 @@ def is_command(named: str) -> bool:
 
 
 def _subject(settings: EngineSettings) -> Subject:
-    from eredu_conformance.protocol import ConformanceError, ProgramSubject  # noqa: PLC0415
+    from eredu_conformance.protocol import ProgramSubject  # noqa: PLC0415
     from eredu_conformance.runner.opening import SUBJECTS, SubjectSource  # noqa: PLC0415
 
     named = settings.named
@@ -138,8 +140,8 @@ def _subject(settings: EngineSettings) -> Subject:
         return ProgramSubject(words, start_timeout_s=settings.timeout_s, run_timeout_s=settings.timeout_s)
     try:
         return SubjectSource(name=named).open()
-    except (ConformanceError, AttributeError) as error:
-        raise OptionError(f"--subject was {named!r}: {error}") from error
+    except Exception as error:  # whatever a stranger's module raises
+        raise OptionError(f"--subject was {named!r}, and making it failed: {error!r}") from error
 
 
 def _settle(settings: EngineSettings, capabilities: Capabilities) -> tuple[EngineReport, Checkpoint]:

@@ -82,7 +82,10 @@ class ConformanceEngine:
             )
             for prompt, seed in zip(prompts, seeds, strict=True)
         )
-        outcome = attempt(self.subject, self.capabilities, replace(self.template, requests=requests))
+        try:
+            outcome = attempt(self.subject, self.capabilities, replace(self.template, requests=requests))
+        except SystemExit as error:
+            raise EngineError(f"{self.report.name} ended itself with {error.code!r} instead of answering") from error
         match outcome:
             case Skipped(reason=reason):
                 raise EngineError(f"{self.report.name} cannot do what was asked: {reason}")

@@ -159,6 +159,54 @@ def test_an_engine_that_cannot_start(law_only: LawOnly, tmp_path: Path) -> None:
     assert not (tmp_path / "evidence").exists()
 
 
+STRANGER = """
+import sys
+
+from eredu_conformance.subjects.mlx_lm import MlxLmSubject
+
+
+def broken_factory():
+    raise RuntimeError("no licence")
+
+
+class BrokenStart(MlxLmSubject):
+    def start(self):
+        raise RuntimeError("no device")
+
+
+class EndsItself(MlxLmSubject):
+    def run(self, run):
+        sys.exit(9)
+
+
+class Raises(MlxLmSubject):
+    def run(self, run):
+        return 1 / 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("factory", "said"),
+    [
+        ("broken_factory", "no licence"),
+        ("BrokenStart", "no device"),
+        ("EndsItself", "mlx-lm ended itself with 9"),
+        ("Raises", "mlx-lm failed: ZeroDivisionError: division by zero"),
+        ("Absent", "has no attribute 'Absent'"),
+    ],
+)
+def test_a_python_subject_may_do_anything(
+    law_only: LawOnly, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str, said: str
+) -> None:
+    (tmp_path / "stranger_engine.py").write_text(STRANGER, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    ran, _ = law_only(tmp_path / "evidence", "--tokens", "20", "--subject", f"stranger_engine:{factory}")
+    monkeypatch.delitem(sys.modules, "stranger_engine", raising=False)
+    assert ran.status == 2, ran
+    assert said in ran.stderr
+    assert "nobody foresaw" not in ran.stderr
+
+
 @pytest.mark.parametrize(
     ("said", "subject", "arguments"),
     [
