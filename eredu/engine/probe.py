@@ -52,6 +52,7 @@ SUSPECT = 0.25
 """Acceptance below which a head may be misread in a way that hides its wiring too."""
 LEAST_ROWS = 32
 """Tokens that a probe predicts at least."""
+AS_READ = "as it is read"
 VERSION = 1
 
 
@@ -166,6 +167,23 @@ def probe_heads(heads: PredictionHeads, target: TargetModel, tokenizer: Tokenize
         usable=_usable(depths, heads.traits.stages),
         misreadings={name: float(found.accept.mean()) for name, found in misread.items()},
     )
+
+
+def require_norms(heads: PredictionHeads, target: TargetModel, tokenizer: Tokenizer) -> dict[str, float]:
+    """Mean acceptance of the first proposal as the heads are read, and as if their files had been misread.
+
+    Heads whose wiring is stated are loaded without a probe, and this is the part of it that could still refuse them.
+    Empty where there is no text to try them on, or nothing to misread.
+
+    Raises `CheckpointError` as `probe_heads` does.
+    """
+    text, others = probe_text(tokenizer, target.context), heads.misreadings()
+    if text is None or not others:
+        return {}
+    rows = TargetRows.read(target, *text)
+    found, misread = follow(heads, rows, 1)[0], {name: follow(other, rows, 1)[0] for name, other in others.items()}
+    _refuse_misread(misread, found)
+    return {name: float(each.accept.mean()) for name, each in {AS_READ: found, **misread}.items()}
 
 
 def _follow_variants(

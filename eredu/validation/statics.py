@@ -10,6 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from eredu.checkpoints.inspection import inspect_checkpoint
+from eredu.engine.probe import require_norms
 from eredu.validation.subject import Subject
 
 ROWS = 24
@@ -57,6 +58,8 @@ class StaticReport:
         proposals: Proposals of a round that can be had, of those asked for.
         context: Tokens that the target takes.
         sanity: Of the drafter, if there is one.
+        norms: Mean acceptance of a head's first proposal along a text, as its norms are read and as if their shift
+            were missing or there twice; empty for other drafters, and without a tokenizer.
     """
 
     target: dict[str, Any]
@@ -65,6 +68,7 @@ class StaticReport:
     proposals: int
     context: int
     sanity: DrafterSanity | None
+    norms: dict[str, float]
 
     @property
     def sentence(self) -> str:
@@ -85,7 +89,10 @@ class StaticReport:
 
 
 def inspect_subject(subject: Subject, text: Sequence[int]) -> StaticReport:
-    """Report on a subject; `text` are token ids that its drafter is tried on."""
+    """Report on a subject; `text` are token ids that its drafter is tried on.
+
+    Raises `CheckpointError` for heads that follow their target clearly better with their norms read in another way.
+    """
     backend, assistant = subject.model.backend, subject.assistant
     drafts = assistant is not None or subject.heads is not None
     return StaticReport(
@@ -95,7 +102,13 @@ def inspect_subject(subject: Subject, text: Sequence[int]) -> StaticReport:
         proposals=subject.depth,
         context=subject.target.context,
         sanity=look_at_drafter(subject, [*text, *text, *text][: ROWS + 2]) if drafts else None,
+        norms=_norms(subject),
     )
+
+
+def _norms(subject: Subject) -> dict[str, float]:
+    heads, tokenizer = subject.heads, subject.model.backend.target.tokenizer
+    return {} if heads is None or tokenizer is None else require_norms(heads, subject.target, tokenizer)
 
 
 def look_at_drafter(subject: Subject, text: Sequence[int]) -> DrafterSanity:
