@@ -19,7 +19,6 @@ from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
 from mlx_lm.utils import load_model
 
-from eredu.mlx.gguf import load_gguf
 from eredu_conformance.protocol.capabilities import Capabilities, Feature
 from eredu_conformance.protocol.errors import SkippedRunError
 from eredu_conformance.protocol.options import Acceptance, RunOptions
@@ -82,8 +81,11 @@ class MlxLmSubject:
 
 @lru_cache(maxsize=8)
 def _model(place: Path) -> Any:
-    model, _ = load_model(place) if place.is_dir() else load_gguf(place)
-    return model
+    if place.is_dir():
+        return load_model(place)[0]
+    from eredu.mlx.gguf import load_gguf  # noqa: PLC0415 (a directory needs nothing of eredu)
+
+    return load_gguf(place)[0]
 
 
 def _tokens(run: Run, request: Request) -> Iterator[tuple[int, bool]]:
