@@ -20,6 +20,8 @@ from eredu.engine.checkpoint import load_checkpoint
 from eredu.errors import CheckpointError
 from eredu.mlx.adapter import load_directory
 from eredu.mlx.gguf import READABLE_TYPES, load_gguf
+from eredu_conformance.protocol import Checkpoint, Ok, Request, Run, RunOptions, attempt
+from eredu_conformance.subjects.mlx_lm import MlxLmSubject
 from eredu_conformance.tiny_models import TinyDecoder, Weights
 
 DECODER = TinyDecoder(hidden=64, intermediate=96)
@@ -136,6 +138,18 @@ def test_quantised_tensors_keep_their_bits(tmp_path: Path) -> None:
         assert (type(layer).__name__, layer.bits, layer.group_size) == ("QuantizedLinear", bits, 32)
         assert type(model.model.embed_tokens).__name__ == "QuantizedEmbedding"
         assert layer.weight.nbytes == 64 * 64 * bits // 8
+
+
+def test_the_subject_mlx_lm_decodes_a_file_as_the_directory_of_its_weights(tmp_path: Path) -> None:
+    seen = write(tmp_path / "model.gguf", DECODER)
+    subject, outputs = MlxLmSubject(), []
+    for target in (tmp_path / "model.gguf", DECODER.write(tmp_path / "twin", weights=seen)):
+        request = Request(prompt=tuple(INPUTS), options=RunOptions(max_tokens=24))
+        outcome = attempt(subject, subject.start(), Run(checkpoint=Checkpoint(target=target), requests=(request,)))
+        assert isinstance(outcome, Ok), outcome
+        outputs.append(outcome.result.answers[0].tokens)
+    assert outputs[0] == outputs[1]
+    assert len(set(outputs[0])) > 1
 
 
 @pytest.mark.parametrize("kind", [Type.F32, Type.Q8_0])
