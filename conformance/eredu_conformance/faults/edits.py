@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ TESTS_FAILED = 1
 """What pytest exits with where a test failed; anything above means that it could not run."""
 CHECKS_FAILED = 1
 """The same of `eredu conformance`."""
+COMMAND = ("-c", "from eredu.commands.main import run; run()")
+"""What Python runs for `eredu`, from whatever copy of it comes first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,12 +108,19 @@ def seen_by_kind(fault: EngineFault, root: Path, *, timeout_s: float = 1200) -> 
     with tempfile.TemporaryDirectory(prefix="eredu-fault-") as folder:
         report = Path(folder) / "report.json"
         options = ["conformance", "--kind", str(fault.kind), "--tier", "quick", "--json", str(report)]
-        entry = "from eredu.commands.main import run; run()"
-        ran = _run(fault, root, Path(folder), ["-c", entry, *options], timeout_s)
+        ran = _run(fault, root, Path(folder), [*COMMAND, *options], timeout_s)
         if ran.returncode > CHECKS_FAILED:
             raise RuntimeError(f"the checks could not run for {fault.name}:\n{(ran.stdout + ran.stderr)[-4000:]}")
         results = json.loads(report.read_text(encoding="utf-8"))["checks"]
     return [result["id"] for result in results if result["outcome"] not in {"passed", "skipped"}]
+
+
+def run_command(
+    fault: EngineFault, root: Path, arguments: Sequence[str], *, timeout_s: float = 1200
+) -> subprocess.CompletedProcess[str]:
+    """Run `eredu ARGUMENTS` with a copy of eredu that has the fault, from the root of a checkout."""
+    with tempfile.TemporaryDirectory(prefix="eredu-fault-") as folder:
+        return _run(fault, root, Path(folder), [*COMMAND, *arguments], timeout_s)
 
 
 def _run(

@@ -1,20 +1,39 @@
-"""Print the power table: `python -m eredu_conformance.subjects.evidence [FAULT ...]`; some minutes for all of it."""
+"""Print a power table: `python -m eredu_conformance.subjects.evidence [checkpoint] [FAULT ...]`.
+
+On tables it takes some minutes for all faults, on the small checkpoint half an hour.
+"""
 
 from __future__ import annotations
 
 import sys
 
 from eredu_conformance.subjects.evidence.designs import UNSEEN
-from eredu_conformance.subjects.evidence.power import markdown, power_table
+from eredu_conformance.subjects.evidence.power import HEADING, markdown, power_table
 
 
-def main(faults: list[str]) -> None:
+def main(words: list[str]) -> None:
     """Print each line when it is measured."""
-    print("| fault | tokens to reject at 1e-6, median | best test of the race | best bet |")
-    print("| --- | --- | --- | --- |")
-    power_table(faults or None, progress=lambda row: print(markdown(row), flush=True))
+    if words[:1] == ["checkpoint"]:
+        on_checkpoint(words[1:])
+    else:
+        sys.stdout.write(f"{HEADING}\n")
+        power_table(words or None, progress=lambda row: say(markdown(row)))
     for name, reason in UNSEEN.items():
-        print(f"\n{name}: {reason}.")
+        say(f"\n{name}: {reason}.")
+
+
+def on_checkpoint(faults: list[str]) -> None:
+    """The table of the small checkpoint."""
+    from eredu_conformance.subjects.evidence import checkpoint_power as power  # noqa: PLC0415 (MLX, only for this)
+
+    say(power.HEADING)
+    power.checkpoint_table(faults or None, progress=lambda row: say(power.checkpoint_line(row)))
+
+
+def say(line: str) -> None:
+    """One line, at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from statistics import median
+from typing import Protocol
 
 import numpy as np
 
-from eredu.evidence import Evidence, Terms
+from eredu.evidence import Emission, Evidence, Terms, columns_of
+from eredu.evidence.folding import FOLDED_CELLS
 from eredu_conformance.subjects.evidence.designs import DESIGNS, UNSEEN, PowerDesign
-from eredu_conformance.subjects.evidence.table_subject import TableSubject
 from eredu_reference import ReferenceFailure
 
 BATCH = 1024
@@ -29,6 +30,19 @@ RACE: dict[str, int] = {
     "one-coin-a-block": 9_300,
 }
 """Median tokens of the best of eight tests, at 1e-6, in the race on six such tables by which the method was chosen."""
+
+
+HEADING = """\
+| fault | tokens to reject at 1e-6, median | best test of the race | best bet |
+| --- | --- | --- | --- |"""
+
+
+class Emitting(Protocol):
+    """A subject."""
+
+    def emissions(self, seed: int) -> Iterator[Emission]:
+        """Emitted tokens, without end."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +83,14 @@ def measure(fault: str, design: PowerDesign, *, alpha: float = 1e-6, tolerance: 
     return PowerRow(fault=fault, tokens=tuple(tokens), errors=errors, looks_like=stories[0])
 
 
-def tokens_to_reject(subject: TableSubject, evidence: Evidence, seed: int, most_tokens: int) -> int | None:
+def tokens_to_reject(
+    subject: Emitting, evidence: Evidence, seed: int, most_tokens: int, *, cells: int = FOLDED_CELLS
+) -> int | None:
     """Feed a subject's tokens until the evidence crosses its threshold; None if it does not."""
     stream = subject.emissions(seed)
     while evidence.crossing is None and evidence.tally.tokens < most_tokens:
-        evidence.take(list(islice(stream, min(BATCH, max(64, evidence.tally.tokens // 4)))))
+        batch = list(islice(stream, min(BATCH, max(64, evidence.tally.tokens // 4))))
+        evidence.take(columns_of(batch, cells=cells))
     return None if evidence.crossing is None else evidence.crossing.token
 
 

@@ -125,7 +125,8 @@ class TableSubject:
     ) -> Iterator[Emission]:
         report = decode_speculative(*models, request, schedule=self.schedule, pieces=self.pieces, source=source)
         history = request.prompt
-        for position, (token, stratum) in enumerate(zip(report.tokens, strata_of(_blocks(report.rounds)), strict=True)):
+        strata = strata_of(blocks_of(report.rounds))
+        for position, (token, stratum) in enumerate(zip(report.tokens, strata, strict=True)):
             yield Emission(
                 token=token,
                 target=rows[0].row(history),
@@ -139,7 +140,8 @@ class TableSubject:
             history += (token,)
 
 
-def _blocks(rounds: Sequence[RoundReport]) -> Iterator[Block]:
+def blocks_of(rounds: Sequence[RoundReport]) -> Iterator[Block]:
+    """The rounds of a request, as far as strata go."""
     promoted = False
     for done in rounds:
         yield Block(proposals=len(done.proposals), emitted=len(done.emitted), promoted=promoted)

@@ -1,0 +1,131 @@
+"""The reference engine on a real checkpoint as a subject of `eredu validate`.
+
+The engine draws from rows that target and head gave; what its tokens should have been drawn from is read anew, by
+teacher forcing on the plain path, with the very code that `eredu validate` uses. Randomness is one uniform number an
+address, as with `TableSubject`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import eredu
+from eredu.checkpoints.names import resolve_checkpoint
+from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.evidence import Emission
+from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.validation.emissions import emissions_of
+from eredu.validation.forcing import Text
+from eredu.validation.prompts import PROMPTS, encode_prompts
+from eredu.validation.subject import Subject
+from eredu_conformance.subjects.evidence.checkpoint_rows import CheckpointHead, CheckpointRows, CheckpointTarget
+from eredu_conformance.subjects.evidence.table_subject import OFF, OneNumberSource, blocks_of
+from eredu_reference import PIECES, Drafter, Pieces, Request, Schedule, decode_speculative
+from eredu_reference.caches import Cache
+from eredu_reference.models import Model, Output
+from eredu_reference.pieces import feed_block
+
+NAME = "tiny-qwen3.5"
+LONGEST = 40
+"""Tokens of a prompt at the most: their rows cost as much as those of the output, and tell nothing."""
+TEXTS = 256
+"""Outputs whose rows are kept, for subjects that say the same again and again."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded checkpoint, shared by all subjects that draw from it.
+
+    Attributes:
+        plain: The plain path: reads what should have been drawn from.
+        rows: The path that is drawn from.
+        prompts: Short chats.
+        eos_ids: Ids that end an output.
+    """
+
+    plain: Subject
+    rows: CheckpointRows
+    prompts: tuple[tuple[int, ...], ...]
+    eos_ids: frozenset[int]
+
+    @classmethod
+    def load(cls, name: str = NAME) -> Checkpoint:
+        """Load a checkpoint with heads, in float32."""
+        tokenizer = load_tokenizer(resolve_checkpoint(name))
+        model = eredu.load(name, tokenizer=tokenizer, dtype="float32")
+        plain = Subject(
+            model=model, assistant=None, options=GenerationOptions(max_tokens=1), schedule=MtpSchedulerOptions()
+        )
+        assert plain.heads is not None, f"{name} has no heads to draft with"
+        encoded = encode_prompts(PROMPTS, tokenizer, rows=plain.target.vocabulary_size, longest=plain.target.context)
+        prompts = tuple(prompt.tokens for prompt in encoded if len(prompt.tokens) <= LONGEST)
+        return cls(plain, CheckpointRows(plain.target, plain.heads), prompts, model.backend.eos_ids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointSubject:
+    """An engine, the checkpoint that it draws from and what it is asked.
+
+    Attributes:
+        checkpoint: The checkpoint.
+        request: What is asked; prompt and randomness are replaced, request by request.
+        schedule: What may be drafted ahead.
+        pieces: The engine's parts.
+        varied: Whether requests take the checkpoint's prompts in turn, instead of the request's own.
+    """
+
+    checkpoint: Checkpoint
+    request: Request
+    schedule: Schedule = OFF
+    pieces: Pieces = PIECES
+    varied: bool = True
+    _texts: dict[Any, list[Emission]] = field(default_factory=dict)
+
+    def emissions(self, seed: int) -> Iterator[Emission]:
+        """Emitted tokens of request after request, without end."""
+        index, prompts = 0, self.checkpoint.prompts
+        while True:
+            prompt = prompts[index % len(prompts)] if self.varied else self.request.prompt
+            request = replace(self.request, prompt=prompt, eos_ids=self.checkpoint.eos_ids)
+            # The name of the seed keeps streams of different seeds apart.
+            source = OneNumberSource(random.Random(f"{seed}/{index}"))  # noqa: S311
+            yield from self._request(index, request, source)
+            index += 1
+
+    def _request(self, index: int, request: Request, source: OneNumberSource) -> Iterator[Emission]:
+        rows = self.checkpoint.rows
+        rows.foresee(request.prompt)
+        models = CheckpointTarget(rows), Drafter(CheckpointHead(rows), reads_hidden=True)
+        pieces = replace(self.pieces, feed_block=_in_one_pass(self.pieces.feed_block))
+        report = decode_speculative(*models, request, schedule=self.schedule, pieces=pieces, source=source)
+        key = request.prompt, report.tokens, tuple(blocks_of(report.rounds))
+        if key not in self._texts:
+            text = Text(request.prompt, report.tokens)
+            if len(self._texts) >= TEXTS:
+                self._texts.pop(next(iter(self._texts)))
+            self._texts[key] = emissions_of(self._plain, text, key[2], request=index)
+        yield from (replace(emission, request=index) for emission in self._texts[key])
+
+    @property
+    def _plain(self) -> Subject:
+        asked = self.request.sampling
+        sampling = SamplingOptions(
+            temperature=asked.temperature, top_k=asked.top_k, top_p=asked.top_p, min_p=asked.min_p
+        )
+        return self.checkpoint.plain.with_options(sampling=sampling, max_proposals=self.request.max_proposals)
+
+
+def _in_one_pass(feed: Callable[..., list[Output]]) -> Callable[..., list[Output]]:
+    """Read a block's rows together before the engine asks for them one by one; faults of the law leave this alone."""
+    assert feed is feed_block, "a fault that feeds its blocks otherwise reads other rows, and needs another subject"
+
+    def together(model: Model, cache: Cache, tokens: Sequence[int], position_at: Callable[[int], int]) -> list[Output]:
+        if isinstance(model, CheckpointTarget):
+            read = tuple(row.token for row in cache.content())  # type: ignore[attr-defined]
+            model.rows.foresee((*read, *tokens))
+        return feed(model, cache, tokens, position_at)
+
+    return together
