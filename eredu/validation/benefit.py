@@ -83,9 +83,10 @@ class BenefitReport:
         """In words."""
         first = f"the first proposal stands {self.acceptance[0]:.0%} of the time, " if self.acceptance else ""
         text = f"{first}{self.tokens_per_round:.2f} tokens a round, {self.speed:.2f} times plain decoding's speed here"
-        if self.recommended == 0:
-            return f"{text}. Warning: speculation loses on this machine at every K; decode plainly"
-        text += f"; K = {self.recommended} is best by measured costs"
+        best = max(self.curve, key=lambda point: point.speed)
+        if best.proposals == 0:
+            return f"{text}. Warning: speculation loses on this machine at every K, by measured costs; decode plainly"
+        text += f"; by measured costs K = {best.proposals} is best, with {best.speed:.2f} times"
         return text if self.speed >= 1 else f"{text}. Warning: speculation loses with the K that was asked for"
 
     def to_json(self) -> dict[str, Any]:

@@ -26,12 +26,16 @@ def require_plots() -> None:
 def plots_of(result: Mapping[str, Any]) -> dict[str, str]:
     """Every plot for which there are numbers, by its name, as SVG text."""
     law, parts = result["law"], result["parts"]
+    numerics, benefit = parts.get("numerics"), parts.get("benefit")
+    asked = parts["static"]["proposals"] if "static" in parts else None
+    moved = numerics is not None and any(any(each["noises"]) for each in numerics["differences"])
     wanted: dict[str, tuple[bool, Callable[[Any], None]]] = {
         "path": (bool(law["path"]), lambda axes: _draw_path(axes, law)),
         "transforms": (True, lambda axes: _draw_transforms(axes, law)),
-        "acceptance": ("benefit" in parts, lambda axes: _draw_acceptance(axes, parts["benefit"])),
-        "noise": ("numerics" in parts, lambda axes: _draw_noise(axes, parts["numerics"])),
-        "costs": ("benefit" in parts, lambda axes: _draw_costs(axes, parts["benefit"])),
+        "acceptance": (benefit is not None, lambda axes: _draw_acceptance(axes, benefit)),
+        "noise": (moved, lambda axes: _draw_noise(axes, numerics)),
+        "margins": (numerics is not None and not moved, lambda axes: _draw_margins(axes, numerics)),
+        "costs": (benefit is not None, lambda axes: _draw_costs(axes, benefit, asked)),
     }
     return {
         name: _svg(name, draw, columns=2 if name == "transforms" else 1) for name, (has, draw) in wanted.items() if has
@@ -61,9 +65,10 @@ def _draw_path(axes: Any, law: Mapping[str, Any]) -> None:
     axes.plot([0, *(tokens for tokens, _ in points)], [0.0, *tens], color=INK, label="evidence against the subject")
     axes.axhline(threshold, color=ALARM, linestyle="--", label="a deviation is reported here")
     axes.set_ylim(min([-1.0, *tens]) - 0.5, max([threshold, *tens]) + 1)
-    axes.set_xlabel("tokens")
-    axes.set_ylabel("log10 of the e-value")
-    axes.legend(frameon=False)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("tokens taken")
+    axes.set_ylabel("evidence, power of ten")
+    axes.legend(frameon=False, loc="center right")
 
 
 def _draw_transforms(axes: Any, law: Mapping[str, Any]) -> None:
@@ -71,46 +76,62 @@ def _draw_transforms(axes: Any, law: Mapping[str, Any]) -> None:
         merged = [sum(cells[first : first + 4]) for first in range(0, len(cells), 4)]
         total, count = max(1, sum(merged)), len(merged)
         centres = [(index + 0.5) / count for index in range(count)]
-        panel.bar(centres, [cell * count / total for cell in merged], width=0.95 / count, color=INK)
         spread = 2 * math.sqrt((count - 1) / total)
-        panel.axhspan(max(0, 1 - spread), 1 + spread, color=MUTED, alpha=0.3, linewidth=0)
-        panel.axhline(1, color=MUTED)
-        panel.set_title(f"ids in the order of {order}", fontsize=10)
+        panel.axhspan(max(0, 1 - spread), 1 + spread, color=MUTED, alpha=0.35, linewidth=0, zorder=3)
+        panel.bar(centres, [cell * count / total for cell in merged], width=0.9 / count, color=INK, alpha=0.75)
+        panel.axhline(1, color="black", linewidth=1, zorder=4)
+        panel.set_title(f"vocabulary ordered by {order}", fontsize=10)
         panel.set_xlabel("U")
-    axes[0].set_ylabel("density")
+    axes[0].set_ylabel("tokens, over the expected")
 
 
 def _draw_acceptance(axes: Any, benefit: Mapping[str, Any]) -> None:
     places = range(1, len(benefit["acceptance"]) + 1)
-    axes.bar(places, benefit["acceptance"], color=INK, width=0.7)
+    bars = axes.bar(places, benefit["acceptance"], color=INK, width=0.7)
+    axes.bar_label(bars, [f"{share:.0%}" for share in benefit["acceptance"]])
     axes.set_xticks(list(places))
     axes.set_ylim(0, 1)
-    axes.set_xlabel("place in the block")
-    axes.set_ylabel("proposals that become output")
+    axes.set_xlabel("place of the proposal in its block")
+    axes.set_ylabel("share that becomes output")
 
 
 def _draw_noise(axes: Any, numerics: Mapping[str, Any]) -> None:
-    floor = 1e-9
+    """Rows that did not move at all stand at the left edge, a decade below the least that moved."""
+    moves = [noise for each in numerics["differences"] for noise in each["noises"] if noise > 0]
+    floor, least = min(moves) / 10, min(moves) / 1e3
     for each in numerics["differences"]:
         noises = [max(floor, noise) for noise in each["noises"]]
-        axes.scatter(noises, [max(floor, m) for m in each["margins"]], s=12, alpha=0.6, label=each["name"])
-    low, high = axes.get_xlim()
-    edge = [max(floor, low), max(high, floor * 10)]
+        axes.scatter(noises, [max(least, m) for m in each["margins"]], s=12, alpha=0.6, label=each["name"])
+    edge = [floor, max(moves) * 2]
     axes.plot(edge, [2 * value for value in edge], color=ALARM, linestyle="--", label="below: the best id may change")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("largest move of a logit in the row (none is drawn at 1e-9)")
+    axes.set_xlabel("largest move of a logit in the row (leftmost: none)")
     axes.set_ylabel("best logit over the second")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def _draw_costs(axes: Any, benefit: Mapping[str, Any]) -> None:
-    curve = benefit["curve"]
-    axes.plot([p["proposals"] for p in curve], [p["speed"] for p in curve], color=INK, marker="o", label="by costs")
+def _draw_margins(axes: Any, numerics: Mapping[str, Any]) -> None:
+    margins = numerics["differences"][0]["margins"]
+    axes.hist([margin for margin in margins if math.isfinite(margin)], bins=20, color=INK)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("best logit over the second")
+    axes.set_ylabel("rows")
+
+
+def _draw_costs(axes: Any, benefit: Mapping[str, Any], asked: int | None) -> None:
+    curve, best = benefit["curve"], benefit["recommended"]
+    speeds = {point["proposals"]: point["speed"] for point in curve}
+    axes.plot(list(speeds), list(speeds.values()), color=INK, marker="o", label="expected from costs")
     axes.axhline(1, color=MUTED, label="plain decoding")
-    axes.axvline(benefit["recommended"], color=ALARM, linestyle="--", label="recommended")
-    axes.set_xticks([point["proposals"] for point in curve])
-    axes.set_ylim(bottom=0)
+    said = "recommended: plain decoding" if best == 0 else f"recommended: K = {best}"
+    axes.plot(
+        [best], [speeds[best]], color=ALARM, marker="o", markersize=13, fillstyle="none", linestyle="", label=said
+    )
+    if asked is not None:
+        axes.plot([asked], [benefit["speed"]], color=ALARM, marker="x", linestyle="", label=f"measured, K = {asked}")
+    axes.set_xticks(list(speeds))
+    axes.set_ylim(0, 1.12 * max(1, benefit["speed"], *speeds.values()))
     axes.set_xlabel("K, proposals a round")
     axes.set_ylabel("speed over plain decoding")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, fontsize=8, loc="lower left")

@@ -87,7 +87,10 @@ class StateReport:
         if not self.rows:
             return "no text was long enough to force a commit"
         worst = max(max(row.to_prefill, row.to_replay) for row in self.rows)
-        text = f"{len(self.rows)} forced commits, the next rows within a total variation of {worst:.1e}"
+        apart = (
+            "those of a fresh start" if worst == 0 else f"within a total variation of {worst:.1e} of a fresh start's"
+        )
+        text = f"{len(self.rows)} forced commits, the next rows are {apart}"
         if self.violations:
             row = self.violations[0]
             text = (

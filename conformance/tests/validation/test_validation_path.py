@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,14 +10,17 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from eredu.loaded import PreparedRequest
 from eredu.mlx.rows import process_rows
 from eredu.validation.divergence import Divergence, OtherDepth, noise_explains, other_depths
 from eredu.validation.emissions import request_seed
 from eredu.validation.forcing import Text, read_target
+from eredu.validation.page_tables import part_table
 from eredu.validation.path import SLACK, PathReport, check_path
 from eredu.validation.prompts import EncodedPrompt
+from eredu.validation.session import validation_schema
 from eredu.validation.subject import Subject
 
 Prompts = tuple[EncodedPrompt, ...]
@@ -93,6 +97,11 @@ def test_a_fault_of_rounds_moves_with_k(llama: Subject, prompts: Prompts, monkey
     assert [(other.proposals, other.position) for other in first.others] == [(1, 1), (4, 4)]
     assert first.moves
     assert "and elsewhere with another K" in report.sentence
+    schema = validation_schema()["properties"]["parts"]["properties"]["path"]
+    Draft202012Validator(schema).validate(json.loads(json.dumps(report.to_json())))
+    table = part_table("path", report.to_json())
+    assert "1 (K = 1), 4 (K = 4)" in table
+    assert "violation" in table
 
 
 def test_a_tie_of_the_text_stays_where_it_is(llama: Subject, prompts: Prompts, monkeypatch: pytest.MonkeyPatch) -> None:

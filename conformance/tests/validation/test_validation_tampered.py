@@ -92,6 +92,7 @@ def test_a_head_that_does_not_belong_to_its_target_is_lossless_and_useless(
     assert "Warning: speculation loses on this machine at every K" in benefit["text"]
 
 
+@pytest.mark.nightly
 def test_a_head_of_four_bits_is_lossless_and_still_of_use(
     accepted: Callable[..., dict[str, Any]], tamper: Tamper
 ) -> None:
