@@ -52,6 +52,8 @@ SUSPECT = 0.25
 """Acceptance below which a head may be misread in a way that hides its wiring too."""
 LEAST_ROWS = 32
 """Tokens that a probe predicts at least."""
+NORM_ROWS = 96
+"""Tokens that norms alone are tried on, at the most: misread ones cost far more than chance."""
 AS_READ = "as it is read"
 VERSION = 1
 
@@ -180,7 +182,8 @@ def require_norms(heads: PredictionHeads, target: TargetModel, tokenizer: Tokeni
     text, others = probe_text(tokenizer, target.context), heads.misreadings()
     if text is None or not others:
         return {}
-    rows = TargetRows.read(target, *text)
+    tokens, first = text
+    rows = TargetRows.read(target, tokens[: first + NORM_ROWS], first)
     found, misread = follow(heads, rows, 1)[0], {name: follow(other, rows, 1)[0] for name, other in others.items()}
     _refuse_misread(misread, found)
     return {name: float(each.accept.mean()) for name, each in {AS_READ: found, **misread}.items()}

@@ -27,7 +27,7 @@ from eredu.validation.numerics import feed_rows, total_variation
 from eredu.validation.prompt_states import PROMPT_CHUNK, read_prompt
 from eredu.validation.subject import Subject
 
-LENGTHS = (2, 5, 33, 254)
+LENGTHS = (2, 5, 33, 255)
 """Prompt lengths, as far as there is text; the last one's round passes the end of buffers that grow by 256."""
 LONG = 100
 """From this length on only none and all of the proposals are kept."""
