@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -19,7 +20,8 @@ from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
 from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.validation.emissions import draw_batch, request_seed
-from eredu.validation.forcing import normalised
+from eredu.validation.forcing import Text, normalised, read_target
+from eredu.validation.prompt_states import PromptStates
 from eredu.validation.subject import Subject
 from eredu_conformance.tiny_models import TinyDecoder
 from eredu_conformance.zoo import zoo_member
@@ -129,3 +131,28 @@ def test_blocks_are_read_off_the_trace(separate: Subject) -> None:
     assert any("redrafted" in name for name in names)
     assert [emission.request for emission in draw.emissions[:1]] == [10]
     assert len(draw.emissions) == draw.statistics.emitted == 240
+
+
+@pytest.mark.parametrize("kind", ["embedded", "separate"])
+def test_a_kept_prompt_is_read_once_and_never_changed(request: pytest.FixtureRequest, kind: str) -> None:
+    """Whatever was forced behind it before: rows and hidden states are those of a text that is read in one piece."""
+    subject: Subject = request.getfixturevalue(kind)
+    texts = [Text(PROMPT, output) for output in ((9, 8, 7, 6), (3, 3, 3), (9, 8, 7, 6))]
+    kept = PromptStates()
+    for text in texts:
+        alone = read_target(subject.target, text, subject.heads)
+        again = read_target(subject.target, text, subject.heads, prompts=kept)
+        assert mx.array_equal(again.logits, alone.logits)
+        if alone.hidden is not None and again.hidden is not None:
+            assert mx.array_equal(again.hidden, alone.hidden)
+            assert again.hidden.shape[0] == len(text.tokens) - 1
+    state = kept.of(subject.target, PROMPT, subject.heads)
+    assert state is kept.of(subject.target, PROMPT, subject.heads)
+    assert state.cache.length == len(PROMPT) - 1
+    assert kept.room == PromptStates().room - len(PROMPT)
+
+
+def test_prompts_beyond_the_room_are_read_again(separate: Subject) -> None:
+    kept = PromptStates(room=3)
+    assert kept.of(separate.target, PROMPT) is not kept.of(separate.target, PROMPT)
+    assert kept.room == 3
