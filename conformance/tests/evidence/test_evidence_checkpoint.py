@@ -1,0 +1,112 @@
+"""Power on the small checkpoint: its rows are right, strong faults are rejected at once, and a right engine is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from eredu.evidence import Emission, Evidence, Terms, columns_of
+from eredu.evidence.reuse import coin_of_the_draft, replacement_of_the_coin, replacement_of_the_draft
+from eredu_conformance.subjects.evidence import DESIGNS, UNSEEN
+from eredu_conformance.subjects.evidence.checkpoint_designs import CHECKPOINT_DESIGNS, CheckpointDesign
+from eredu_conformance.subjects.evidence.checkpoint_power import TOLERANCE, checkpoint_line, measure_checkpoint
+from eredu_conformance.subjects.evidence.checkpoint_subject import Checkpoint
+from eredu_conformance.subjects.evidence.laws import LAWS, places
+from eredu_reference import PIECES
+from eredu_reference.rows import softmax
+
+LOUD = ["greedy-draft-called-sampled", "residual-the-wrong-way-round", "drafts-numbered-within-the-round"]
+"""Faults that a hundred tokens show."""
+
+
+@pytest.fixture(scope="session")
+def checkpoint() -> Checkpoint:
+    return Checkpoint.load()
+
+
+@pytest.fixture(scope="session")
+def right(checkpoint: Checkpoint) -> list[Emission]:
+    """100 tokens of the right engine."""
+    return list(islice(CheckpointDesign().subject_of(PIECES, checkpoint).emissions(1), 100))
+
+
+def test_every_fault_has_a_design() -> None:
+    assert set(CHECKPOINT_DESIGNS) == set(DESIGNS)
+
+
+def test_rows_that_are_drawn_from_are_those_of_teacher_forcing(checkpoint: Checkpoint, right: list[Emission]) -> None:
+    """Read block by block with rollbacks, and read at once on the plain path: within the tolerance, draft rows too."""
+    history, depth = checkpoint.prompts[0], 2
+    for emission in islice(right, 20):
+        assert emission.request == 0, "the first output is long enough"
+        target = softmax(checkpoint.rows.target_row(history))
+        assert np.abs(target - emission.target).sum() / 2 < TOLERANCE
+        assert emission.draft is not None
+        draft = softmax(checkpoint.rows.draft_row(history, min(emission.stratum.offset, depth)))
+        assert np.abs(draft - emission.draft).sum() / 2 < TOLERANCE
+        history += (emission.token,)
+
+
+def test_a_right_engine_is_not_rejected(right: list[Emission]) -> None:
+    evidence = Evidence(Terms(alpha=0.01, tolerance=TOLERANCE), seeds=(1,))
+    evidence.take(right)
+    assert evidence.crossing is None
+
+
+@pytest.mark.parametrize("fault", LOUD)
+def test_loud_faults_are_rejected_at_once(fault: str, checkpoint: Checkpoint) -> None:
+    row = measure_checkpoint(fault, checkpoint, replace(CHECKPOINT_DESIGNS[fault], seeds=(1,), most_tokens=64))
+    assert row.median is not None, checkpoint_line(row)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("fault", [name for name in CHECKPOINT_DESIGNS if name not in UNSEEN])
+def test_every_fault_of_the_law_is_rejected(fault: str, checkpoint: Checkpoint) -> None:
+    """At 1e-6; where the race has figures, with at most twice the tokens of its best test at equal divergence."""
+    along = list(islice(CheckpointDesign().subject_of(PIECES, checkpoint).emissions(0), 600)) if fault in LAWS else []
+    row = measure_checkpoint(fault, checkpoint, right=along)
+    assert row.median is not None, checkpoint_line(row)
+    assert row.allowed is None or row.median <= row.allowed, checkpoint_line(row)
+
+
+def under_its_own_law(fault: str, tokens: int) -> Evidence:
+    """Evidence on a fault's tokens on tables, held against the law that is written down for it."""
+    design = DESIGNS[fault]
+    emissions = list(islice(design.subject(fault, 21).emissions(21), tokens))
+    laws = [law / law.sum() for law in map(LAWS[fault], places(emissions))]
+    evidence = Evidence(Terms(alpha=1e-3), seeds=(2,))
+    evidence.take([replace(emission, target=law) for emission, law in zip(emissions, laws, strict=True)])
+    return evidence
+
+
+@pytest.mark.parametrize("fault", ["one-coin-a-block", "bonus-from-the-draft"])
+def test_a_fault_draws_from_the_law_that_is_written_down(fault: str) -> None:
+    """A right law crosses 1e-3 with a chance below 1e-3."""
+    assert under_its_own_law(fault, 300).crossing is None
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("fault", list(LAWS))
+def test_every_fault_draws_from_the_law_that_is_written_down(fault: str) -> None:
+    assert under_its_own_law(fault, 3_000).crossing is None
+
+
+REUSED = {
+    "coin-is-draft-noise": coin_of_the_draft,
+    "replacement-is-draft-noise": replacement_of_the_draft,
+    "replacement-is-coin": replacement_of_the_coin,
+}
+
+
+@pytest.mark.parametrize("fault", list(REUSED))
+def test_bets_on_reused_numbers_name_the_law(fault: str, right: list[Emission]) -> None:
+    """All rows at once, as the bets make them, and one by one."""
+    some = right[:40]
+    rows = REUSED[fault](columns_of(some, cells=len(some[0].target)))
+    for place, row in zip(places(some), rows, strict=True):
+        if place.proposed:
+            assert np.abs(row - LAWS[fault](place)).max() < 1e-10
