@@ -1,7 +1,7 @@
 """The benefit: acceptance by position, tokens a round, speed against plain decoding here, and the K that pays most.
 
-Speed is measured on outputs; the K is chosen from the costs of the pieces: what a verification of each width and a
-draft step take on this machine, and how often a proposal at each place stands.
+Speed is measured on outputs, from the first token on, so that reading prompts does not count. The K is chosen from what
+a whole round of each K takes on this machine, and how often a proposal at each place stands.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-import mlx.core as mx
-
+from eredu.backend import CommitPlan, GenerationRequest, SpeculativeExecutor
+from eredu.events import Event, TokensCommitted
 from eredu.loaded import PreparedRequest
-from eredu.options import MAX_PROPOSALS
+from eredu.randomness import RequestRandomness
 from eredu.statistics import RequestStatistics
 from eredu.validation.emissions import request_seed
+from eredu.validation.prompt_states import PROMPT_CHUNK
 from eredu.validation.prompts import EncodedPrompt
 from eredu.validation.subject import Subject
 
@@ -26,7 +27,7 @@ MOST = 6
 REPEATS = 4
 """Timings of each piece, of which the fastest counts: whatever else runs can only add."""
 CONTEXT = 64
-"""Tokens in the cache while a piece is timed."""
+"""Tokens in the cache when rounds are timed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,19 +54,17 @@ class BenefitReport:
     Attributes:
         acceptance: Chance that the proposal at each place of a block becomes output, the first place first.
         tokens_per_round: At the K that was asked for.
+        asked: The K that was asked for.
         plain_tokens_per_s: Plain decoding, measured on outputs.
         tokens_per_s: With speculation, measured on the same prompts.
-        verify_s: Seconds of a verification by its rows, from 1.
-        draft_s: Seconds of a draft step.
         curve: What each K would give.
     """
 
     acceptance: tuple[float, ...]
     tokens_per_round: float
+    asked: int
     plain_tokens_per_s: float
     tokens_per_s: float
-    verify_s: tuple[float, ...]
-    draft_s: float
     curve: tuple[CostPoint, ...]
 
     @property
@@ -85,9 +84,13 @@ class BenefitReport:
         text = f"{first}{self.tokens_per_round:.2f} tokens a round, {self.speed:.2f} times plain decoding's speed here"
         best = max(self.curve, key=lambda point: point.speed)
         if best.proposals == 0:
-            return f"{text}. Warning: speculation loses on this machine at every K, by measured costs; decode plainly"
-        text += f"; by measured costs K = {best.proposals} is best, with {best.speed:.2f} times"
-        return text if self.speed >= 1 else f"{text}. Warning: speculation loses with the K that was asked for"
+            return f"{text}. Warning: speculation loses on this machine at every K, by what rounds cost; decode plainly"
+        gain = f"{best.speed:.2f} times by what rounds cost"
+        if best.proposals != self.asked:
+            text += f"; K = {best.proposals} is best, with {gain}"
+            return text if self.speed >= 1 else f"{text}. Warning: speculation loses with the K that was asked for"
+        text += f"; K = {best.proposals} is the best, with {gain}"
+        return text if self.speed >= 1 else f"{text}. Warning: on these outputs it lost; is the machine busy?"
 
     def to_json(self) -> dict[str, Any]:
         """The stable form."""
@@ -113,32 +116,48 @@ def measure_benefit(subject: Subject, prompts: Sequence[EncodedPrompt], *, seed:
     deep = [
         replace(each, options=replace(each.options, max_proposals=widest.depth, max_tokens=half)) for each in requests
     ]
-    plain_s, plain = _timed(lambda: subject.decode(requests, plain=True))
-    with_s, batch = _timed(lambda: subject.decode(requests))
-    books = [RequestStatistics.total(r.statistics for r in each.results) for each in (batch, subject.decode(deep))]
-    acceptance = _acceptance(RequestStatistics.total(books))
-    text = prompts[0].tokens
-    pieces = _verifications(subject, text, len(acceptance) + 1)
-    *verify_s, draft_s = fastest([*pieces, _draft_step(subject, text)])
+    plain_speed, _ = _decoded(subject, requests, plain=True)
+    speed, book = _decoded(subject, requests)
+    _, deep_book = _decoded(subject, deep)
+    acceptance = _acceptance(RequestStatistics.total([book, deep_book]))
+    rounds = _Rounds(subject, prompts[0].tokens, len(acceptance))
+    empty_s, *rounds_s = subject.model.backend.lend_speculative(subject.assistant, rounds)
+    # Plain decoding keeps the device busy between tokens, which a single empty round cannot.
+    plain_s = min(empty_s, 1 / plain_speed)
     return BenefitReport(
         acceptance=acceptance,
-        tokens_per_round=books[0].tokens_per_round,
-        plain_tokens_per_s=sum(len(result.tokens) for result in plain.results) / plain_s,
-        tokens_per_s=books[0].emitted / with_s,
-        verify_s=tuple(verify_s),
-        draft_s=draft_s,
-        curve=cost_curve(acceptance, verify_s, draft_s),
+        tokens_per_round=book.tokens_per_round,
+        asked=subject.depth,
+        plain_tokens_per_s=plain_speed,
+        tokens_per_s=speed,
+        curve=cost_curve(acceptance, [plain_s, *rounds_s]),
     )
 
 
-def cost_curve(acceptance: Sequence[float], verify_s: Sequence[float], draft_s: float) -> tuple[CostPoint, ...]:
-    """What each K gives: 1 + sum of acceptance tokens a round, for a verification and K draft steps."""
+def cost_curve(acceptance: Sequence[float], rounds_s: Sequence[float]) -> tuple[CostPoint, ...]:
+    """What each K gives: 1 + sum of acceptance tokens in the seconds of a round, given from K = 0 on."""
     points = []
-    for count in range(min(len(acceptance), MAX_PROPOSALS) + 1):
-        tokens, round_s = 1 + sum(acceptance[:count]), verify_s[count] + count * draft_s
-        speed = tokens / round_s * verify_s[0]
+    for count, round_s in enumerate(rounds_s):
+        tokens = 1 + sum(acceptance[:count])
+        speed = tokens / round_s * rounds_s[0]
         points.append(CostPoint(proposals=count, tokens_per_round=tokens, round_s=round_s, speed=speed))
     return tuple(points)
+
+
+def _decoded(
+    subject: Subject, requests: Sequence[PreparedRequest], *, plain: bool = False
+) -> tuple[float, RequestStatistics]:
+    """Tokens a second behind the first that were committed (of all, where they came at once), and all books."""
+    times: list[tuple[float, int]] = [(time.perf_counter(), 0)]
+
+    def sink(event: Event) -> None:
+        if isinstance(event, TokensCommitted):
+            times.append((time.perf_counter(), len(event.tokens)))
+
+    batch = subject.decode(requests, plain=plain, sink=sink)
+    counted = times[1:] if len(times) > 2 else times
+    seconds, tokens = counted[-1][0] - counted[0][0], sum(count for _, count in counted[1:])
+    return tokens / seconds, RequestStatistics.total(each.statistics for each in batch.results)
 
 
 def _acceptance(books: RequestStatistics) -> tuple[float, ...]:
@@ -148,47 +167,40 @@ def _acceptance(books: RequestStatistics) -> tuple[float, ...]:
     return tuple(stood / made for stood, made in zip(padded, drafted, strict=True) if made)
 
 
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    result = work()
-    return time.perf_counter() - start, result
-
-
 def fastest(pieces: Sequence[Callable[[], None]]) -> list[float]:
     """Seconds of the fastest of several runs of each piece, the pieces taking turns, after one run that warms up."""
-    seconds = [[_timed(piece)[0] for piece in pieces] for _ in range(REPEATS + 1)]
+    seconds = [[_timed(piece) for piece in pieces] for _ in range(REPEATS + 1)]
     return [min(turns) for turns in zip(*seconds[1:], strict=True)]
 
 
-def _verifications(subject: Subject, text: Sequence[int], most: int) -> list[Callable[[], None]]:
-    """Verifications of 1 to `most` rows behind one context."""
-    target, cache = subject.target, subject.target.new_cache()
-    _fill(cache, target.model, text, target.context)
-    length = cache.length
-
-    def once(rows: int) -> None:
-        mx.eval(cache.feed(target.model, mx.array([text[-1]] * rows, dtype=mx.uint32)))
-        cache.rollback(length)
-
-    return [partial(once, rows) for rows in range(1, most + 1)]
+def _timed(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
-def _draft_step(subject: Subject, text: Sequence[int]) -> Callable[[], None]:
-    """One draft step: of the assistant, or of the first head."""
-    token = mx.array([text[-1]], dtype=mx.uint32)
-    if subject.draft is not None:
-        model, cache = subject.draft, subject.draft.new_cache()
-        _fill(cache, model.model, text, model.context)
-        return lambda: mx.eval(cache.feed(model.model, token))
-    heads = subject.heads
-    if heads is None:
-        raise ValueError("a subject without drafter has no draft step")
-    _, record = subject.target.new_cache().feed_recorded(subject.target.model, token)
-    hidden, stage = heads.hidden(record), heads.new_caches()[0]
-    return lambda: mx.eval(heads.logits(0, heads.step(0, hidden, token, stage)))
+@dataclass(frozen=True)
+class _Rounds:
+    """Receives the executor of decoding, and times whole rounds of 0 to `most` proposals on it."""
 
+    subject: Subject
+    text: Sequence[int]
+    most: int
 
-def _fill(cache: Any, model: Any, text: Sequence[int], context: int) -> None:
-    count = max(1, min(CONTEXT, context - MOST - REPEATS - 2))
-    cache.prefill(model, (list(text) * count)[:count])
-    mx.eval(*cache.arrays())
+    def visit(self, executor: SpeculativeExecutor[Any, Any, Any]) -> list[float]:
+        context = self.subject.target.context - (REPEATS + 1) * (self.most + 1) - self.most - 1
+        prompt = (tuple(self.text) * CONTEXT)[: max(2, min(CONTEXT, context))]
+        options = replace(self.subject.options, max_proposals=max(1, self.most))
+        sequence = executor.open(GenerationRequest(0, prompt, options, RequestRandomness.from_seed(1)))
+        while executor.prefill(sequence, PROMPT_CHUNK):
+            pass
+
+        def once(count: int) -> None:
+            block, more = executor.draft(sequence, count, None, None), False
+            executor.wait(sequence, executor.submit(sequence, block, more))
+            # As if the first proposal had been rejected: the sequence goes on by one token, whatever the K.
+            executor.commit(sequence, CommitPlan(kept=1, tokens=prompt[:1]), None)
+
+        seconds = fastest([partial(once, count) for count in range(self.most + 1)])
+        executor.close(sequence)
+        return seconds

@@ -32,8 +32,8 @@ _CAPTIONS = {
     "leads. Greedy decoding can differ from plain decoding only below the dashed line.",
     "margins": "No logit moved, however the rows were fed, so there is no noise to draw against the margins: this is "
     "how far the best id leads in the rows that were compared.",
-    "costs": "Expected speed by K, from the measured time of verifications and draft steps and from the acceptance "
-    "above, and the speed measured on outputs.",
+    "costs": "Expected speed by K, from the measured time of whole rounds and the acceptance above, and the speed that "
+    "was measured on outputs.",
 }
 _TITLES = {
     "subject": "The engine",

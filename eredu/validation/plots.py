@@ -27,7 +27,6 @@ def plots_of(result: Mapping[str, Any]) -> dict[str, str]:
     """Every plot for which there are numbers, by its name, as SVG text."""
     law, parts = result["law"], result["parts"]
     numerics, benefit = parts.get("numerics"), parts.get("benefit")
-    asked = parts["static"]["proposals"] if "static" in parts else None
     moved = numerics is not None and any(any(each["noises"]) for each in numerics["differences"])
     wanted: dict[str, tuple[bool, Callable[[Any], None]]] = {
         "path": (bool(law["path"]), lambda axes: _draw_path(axes, law)),
@@ -35,7 +34,7 @@ def plots_of(result: Mapping[str, Any]) -> dict[str, str]:
         "acceptance": (benefit is not None, lambda axes: _draw_acceptance(axes, benefit)),
         "noise": (moved, lambda axes: _draw_noise(axes, numerics)),
         "margins": (numerics is not None and not moved, lambda axes: _draw_margins(axes, numerics)),
-        "costs": (benefit is not None, lambda axes: _draw_costs(axes, benefit, asked)),
+        "costs": (benefit is not None, lambda axes: _draw_costs(axes, benefit)),
     }
     return {
         name: _svg(name, draw, columns=2 if name == "transforms" else 1) for name, (has, draw) in wanted.items() if has
@@ -119,17 +118,17 @@ def _draw_margins(axes: Any, numerics: Mapping[str, Any]) -> None:
     axes.set_ylabel("rows")
 
 
-def _draw_costs(axes: Any, benefit: Mapping[str, Any], asked: int | None) -> None:
+def _draw_costs(axes: Any, benefit: Mapping[str, Any]) -> None:
     curve, best = benefit["curve"], benefit["recommended"]
     speeds = {point["proposals"]: point["speed"] for point in curve}
-    axes.plot(list(speeds), list(speeds.values()), color=INK, marker="o", label="expected from costs")
+    axes.plot(list(speeds), list(speeds.values()), color=INK, marker="o", label="by what rounds cost")
     axes.axhline(1, color=MUTED, label="plain decoding")
     said = "recommended: plain decoding" if best == 0 else f"recommended: K = {best}"
     axes.plot(
         [best], [speeds[best]], color=ALARM, marker="o", markersize=13, fillstyle="none", linestyle="", label=said
     )
-    if asked is not None:
-        axes.plot([asked], [benefit["speed"]], color=ALARM, marker="x", linestyle="", label=f"measured, K = {asked}")
+    asked = benefit["asked"]
+    axes.plot([asked], [benefit["speed"]], color=ALARM, marker="x", linestyle="", label=f"measured, K = {asked}")
     axes.set_xticks(list(speeds))
     axes.set_ylim(0, 1.12 * max(1, benefit["speed"], *speeds.values()))
     axes.set_xlabel("K, proposals a round")

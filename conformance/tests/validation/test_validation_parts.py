@@ -17,7 +17,7 @@ from eredu.backend import CommitPlan
 from eredu.engine.sequence import MlxSequence
 from eredu.engine.target_executor import TargetExecutor
 from eredu.options import SamplingOptions
-from eredu.validation.benefit import cost_curve, measure_benefit
+from eredu.validation.benefit import BenefitReport, cost_curve, measure_benefit
 from eredu.validation.numerics import audit_numerics, compare
 from eredu.validation.parts import Parts
 from eredu.validation.prompts import EncodedPrompt
@@ -103,9 +103,39 @@ def test_statics_of_right_and_dead_drafters(
 
 
 def test_the_cost_curve_is_tokens_over_seconds() -> None:
-    curve = cost_curve((0.5, 0.25), (1.0, 1.1, 1.2), 0.1)
+    curve = cost_curve((0.5, 0.25), (1.0, 1.2, 1.4))
     assert [point.tokens_per_round for point in curve] == [1, 1.5, 1.75]
     assert [point.speed for point in curve] == pytest.approx([1, 1.5 / 1.2, 1.75 / 1.4])
+
+
+@pytest.mark.parametrize(
+    ("rounds_s", "speed", "words"),
+    [
+        ((1.0, 1.2, 1.3), 1.2, "; K = 2 is the best, with 1.35 times by what rounds cost"),
+        ((1.0, 1.2, 1.3), 0.9, "Warning: on these outputs it lost; is the machine busy?"),
+        ((1.0, 1.1, 1.9), 1.1, "; K = 1 is best, with 1.36 times by what rounds cost"),
+        ((1.0, 1.1, 1.9), 0.9, "Warning: speculation loses with the K that was asked for"),
+        (
+            (1.0, 1.9, 2.9),
+            0.6,
+            "Warning: speculation loses on this machine at every K, by what rounds cost; decode plainly",
+        ),
+    ],
+)
+def test_the_benefit_says_which_k_pays(rounds_s: tuple[float, ...], speed: float, words: str) -> None:
+    acceptance = (0.5, 0.25)
+    report = BenefitReport(
+        acceptance=acceptance,
+        tokens_per_round=1.75,
+        asked=2,
+        plain_tokens_per_s=100.0,
+        tokens_per_s=100.0 * speed,
+        curve=cost_curve(acceptance, rounds_s),
+    )
+    assert report.sentence.startswith(
+        f"the first proposal stands 50% of the time, 1.75 tokens a round, {speed:.2f} times"
+    )
+    assert report.sentence.endswith(words)
 
 
 def test_the_benefit_of_a_perfect_assistant(subjects: dict[str, Subject], prompts: tuple[EncodedPrompt, ...]) -> None:
