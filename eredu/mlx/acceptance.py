@@ -152,7 +152,12 @@ def _in_two_levels(reduce: Callable[..., mx.array], values: mx.array) -> mx.arra
 
 
 def _prefix_length(accepted: mx.array) -> mx.array:
-    return mx.cumprod(accepted.astype(mx.int32)).sum()
+    """How many proposals stand before the first that does not, shape (), int32.
+
+    A product over one proposal alone, used as an index, was measured to read foreign memory on CUDA (MLX 0.32.4).
+    """
+    rejected = mx.concatenate([mx.logical_not(accepted), mx.array([True])])
+    return mx.argmax(rejected.astype(mx.int32)).astype(mx.int32)
 
 
 def _finite_rows(scores: mx.array) -> mx.array:
