@@ -11,6 +11,7 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
@@ -19,7 +20,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from eredu.backend import SpeculativeExecutor, SpeculativeGenerationVisitor
+from eredu.backend import OutputText, SpeculativeExecutor, SpeculativeGenerationVisitor
+from eredu.capability import MtpCapability
 from eredu.commands.console import versions
 from eredu.commands.pair import Pair, encode_prompt
 from eredu.engine.mlx_backend import Assistant, MlxBackend
@@ -59,8 +61,19 @@ class _Watched:
     def __init__(self, backend: MlxBackend, times: CallTimes, settle: Settle | None) -> None:
         self._backend, self._times, self._settle = backend, times, settle
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._backend, name)
+    @property
+    def name(self) -> str:
+        return self._backend.name
+
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        return self._backend.eos_ids
+
+    def output_text(self, stop_strings: Sequence[str]) -> OutputText | None:
+        return self._backend.output_text(stop_strings)
+
+    def mtp_capability(self, drafter: Assistant | None) -> MtpCapability:
+        return self._backend.mtp_capability(drafter)
 
     def lend_plain(self, visitor: SpeculativeGenerationVisitor[Any]) -> Any:
         return self._backend.lend_plain(_Visitor(visitor, self._times, self._settle))
