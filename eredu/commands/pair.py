@@ -18,6 +18,7 @@ from eredu.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from eredu.engine.mlx_backend import Assistant, MlxBackend
+    from eredu.mlx.adapter import Split
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,9 @@ class Pair:
         placement: str,
         head: str | None = None,
         mtp: bool = True,
+        split: Split | None = None,
     ) -> Pair:
-        """Load by names or paths; without `mtp` neither assistant nor heads.
+        """Load by names or paths; without `mtp` neither assistant nor heads; the target split over ranks if wanted.
 
         Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to do.
         """
@@ -57,7 +59,13 @@ class Pair:
         tokenizer = load_tokenizer(resolve_checkpoint(model))
         draft_tokenizer = None if assistant is None else load_tokenizer(resolve_checkpoint(assistant))
         target = eredu.load(
-            model, tokenizer=tokenizer, dtype=dtype, placement=placement, head=head, with_heads=with_heads
+            model,
+            tokenizer=tokenizer,
+            dtype=dtype,
+            placement=placement,
+            head=head,
+            with_heads=with_heads,
+            split=split,
         )
         if assistant is None or draft_tokenizer is None:
             return cls(target, None, tokenizer)

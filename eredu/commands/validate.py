@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from eredu.commands.arguments import (
+    MODELS,
     OUTPUT,
     SAMPLING,
     SPECULATION,
@@ -145,6 +146,15 @@ def run(
             rich_help_panel=EVIDENCE,
         ),
     ] = AUTO,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="Let the ranks of `mlx.launch` hold one target together: tensor cuts every layer, pipeline gives each "
+            "rank some of them. Else every rank holds all of it and draws outputs of its own.",
+            rich_help_panel=MODELS,
+        ),
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -213,6 +223,7 @@ def run(
         seed=secrets.randbits(63) if seed is None else seed,
         batch=batch,
         workers=workers,
+        shard=shard,
         place=resume,
         skip=frozenset(skip or ()),
         options=options,

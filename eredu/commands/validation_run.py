@@ -13,7 +13,14 @@ from eredu.checkpoints.names import cache_directory, resolve_checkpoint
 from eredu.commands.console import ExitStatus, message_console, versions
 from eredu.commands.pair import Pair
 from eredu.commands.validation_output import EvidenceBar, Outputs
-from eredu.commands.validation_workers import crew_of, join_ranks, wanted_workers
+from eredu.commands.validation_workers import (
+    crew_of,
+    follow,
+    join_ranks,
+    lockstep_of,
+    noting_loss,
+    wanted_workers,
+)
 from eredu.errors import EngineError, EreduError
 from eredu.evidence import Terms
 from eredu.options import GenerationOptions, MtpSchedulerOptions
@@ -21,6 +28,7 @@ from eredu.options import GenerationOptions, MtpSchedulerOptions
 if TYPE_CHECKING:
     from eredu.commands.foreign_engine import ConformanceEngine
     from eredu.validation.law import Goal
+    from eredu.validation.lockstep import Lockstep
     from eredu.validation.session import Session
 
 LEDGER_NAME = "ledger.jsonl"
@@ -45,6 +53,7 @@ class ValidationRequest:
         seed: Root of all randomness.
         batch: Requests decoded together.
         workers: Processes that draw, or `auto`.
+        shard: How ranks hold the target together: `tensor`, `pipeline`, or None where each holds all of it.
         place: Folder of the evidence, or None.
         skip: Parts to leave out.
         options: Sampling, rule, K, output length.
@@ -68,6 +77,7 @@ class ValidationRequest:
     seed: int
     batch: int
     workers: str
+    shard: str | None
     place: Path | None
     skip: frozenset[str]
     options: GenerationOptions
@@ -96,11 +106,14 @@ def run_validation(request: ValidationRequest) -> int:
     goal = Goal.of(request.tokens, request.resolve)
     Terms(alpha=request.alpha, tolerance=request.tolerance or 0.0)
     wanted_workers(request.workers)
-    ranks = join_ranks(request)
-    if ranks is None:
-        return ExitStatus.OK
+    lockstep = lockstep_of(request)
+    if lockstep is not None:
+        request = replace(request, seed=lockstep.same_seed(request.seed))
+    ranks = join_ranks(request) if lockstep is None else []
+    if ranks is None or (lockstep is not None and not lockstep.leads):
+        return ExitStatus.OK if lockstep is None else follow(request, lockstep)
     request.outputs.check()
-    session = prepare(request, goal)
+    session = prepare(request, goal, lockstep)
     interrupted = False
     with closing(session.subject), crew_of(request, session, ranks) as crew, EvidenceBar(request.tokens) as bar:
         try:
@@ -113,7 +126,8 @@ def run_validation(request: ValidationRequest) -> int:
         with ledger:
             try:
                 bar.needed(goal.needed(ledger.book.header.terms))
-                session.gather(ledger, crew, bar.law)
+                with noting_loss(lockstep, crew):
+                    session.gather(ledger, crew, bar.law)
             except KeyboardInterrupt:
                 interrupted = True
             except EreduError as error:
@@ -128,15 +142,15 @@ def run_validation(request: ValidationRequest) -> int:
     return int(result["verdict"]["exit_status"])
 
 
-def prepare(request: ValidationRequest, goal: Goal) -> Session:
+def prepare(request: ValidationRequest, goal: Goal, lockstep: Lockstep | None = None) -> Session:
     """Load the subject and its prompts. Raises `OptionError` for settings that cannot be validated."""
     if request.subject is None:
-        return _prepare(request, goal, None)
+        return _prepare(request, goal, None, lockstep)
     from eredu.commands.engine_opening import engine_of  # noqa: PLC0415 (only for another engine)
 
     engine = engine_of(request)
     try:
-        return _prepare(request, goal, engine)
+        return _prepare(request, goal, engine, lockstep)
     except BaseException:
         engine.close()
         raise
@@ -146,7 +160,9 @@ def _kept(session: Session, tokens: int) -> str:
     return f"The evidence of {tokens:,} tokens before is kept: --resume {shlex.quote(str(session.place))}"
 
 
-def _prepare(request: ValidationRequest, goal: Goal, engine: ConformanceEngine | None) -> Session:
+def _prepare(
+    request: ValidationRequest, goal: Goal, engine: ConformanceEngine | None, lockstep: Lockstep | None
+) -> Session:
     from eredu.validation.prompts import PROMPTS, encode_prompts, prompts_digest, read_prompts  # noqa: PLC0415
     from eredu.validation.session import Session  # noqa: PLC0415
     from eredu.validation.subject import Subject  # noqa: PLC0415
@@ -159,6 +175,7 @@ def _prepare(request: ValidationRequest, goal: Goal, engine: ConformanceEngine |
         placement=request.placement,
         head=request.head,
         mtp=engine is None or engine.report.drafter != "none",
+        split=None if lockstep is None or request.shard is None else lockstep.split(request.shard),
     )
     options = request.options
     if engine is None:
@@ -180,6 +197,7 @@ def _prepare(request: ValidationRequest, goal: Goal, engine: ConformanceEngine |
             "dtype": request.dtype,
             "prompts": prompts_digest(prompts),
             **({} if engine is None else engine.settings),
+            **({} if lockstep is None else {"shard": f"{request.shard} over {lockstep.group.size()} ranks"}),
         },
     )
     if engine is not None:
@@ -196,6 +214,7 @@ def _prepare(request: ValidationRequest, goal: Goal, engine: ConformanceEngine |
         place=request.place or cache_directory() / "validations" / _folder(request, fingerprint.target),
         skip=request.skip,
         models=request.models,
+        lockstep=lockstep,
     )
 
 

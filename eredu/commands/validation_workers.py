@@ -16,16 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import eredu.errors
 from eredu.checkpoints.names import resolve_checkpoint
-from eredu.commands.console import message_console
+from eredu.commands.console import ExitStatus, message_console
 from eredu.errors import OptionError
 from eredu.evidence import Terms
 
 if TYPE_CHECKING:
     from eredu.commands.validation_run import ValidationRequest
     from eredu.validation.crew import Crew, Member
+    from eredu.validation.lockstep import Lockstep
     from eredu.validation.session import Session
 
 AUTO = "auto"
+SHARDS = ("tensor", "pipeline")
+"""How ranks may hold a target together."""
 MOST_AUTOMATIC = 4
 """Processes that `auto` takes at the most."""
 WORTH = 2000
@@ -80,12 +83,12 @@ def crew_of(request: ValidationRequest, session: Session, ranks: Sequence[Member
     count = wanted_workers(request.workers)
     if count is None:
         needed = session.goal.needed(Terms(alpha=request.alpha, tolerance=request.tolerance or 0.0))
-        count = 1 if ranks else automatic_workers(request, needed or 1)
+        count = 1 if ranks or request.shard is not None else automatic_workers(request, needed or 1)
     names = [f"worker {number}" for number in range(2, count + 1)]
     crew = Crew(
         lambda: [*ranks, *(hire(name, request) for name in names)], fingerprint=session.fingerprint, on_loss=_report
     )
-    with crew, surviving(crew) if ranks else nullcontext():
+    with crew, surviving(crew) if ranks or request.shard is not None else nullcontext():
         yield crew
 
 
@@ -109,6 +112,57 @@ def join_ranks(request: ValidationRequest) -> list[Member] | None:
     ranks.leave_signals_to_first()
     work(request, connection)
     return None
+
+
+def lockstep_of(request: ValidationRequest) -> Lockstep | None:
+    """The ranks that are to hold the target together; None where each holds all of it.
+
+    Raises `OptionError` for settings that go with no such target.
+    """
+    if request.shard is None:
+        return None
+    from eredu.validation.lockstep import Lockstep  # noqa: PLC0415 (MLX, only for this)
+    from eredu.validation.ranks import launched_group  # noqa: PLC0415 (likewise)
+
+    if request.shard not in SHARDS:
+        raise OptionError(f"--shard was {request.shard!r}; expected one of {', '.join(SHARDS)}")
+    if request.subject is not None or request.workers not in {AUTO, "1"}:
+        raise OptionError("--shard goes with neither --subject nor --workers: all ranks draw the same tokens together")
+    group = launched_group() if "MLX_RANK" in os.environ else None
+    if group is None:
+        raise OptionError("--shard divides a target over ranks, and there is one process; start it with `mlx.launch`")
+    return Lockstep(group)
+
+
+def follow(request: ValidationRequest, lockstep: Lockstep) -> int:
+    """What a rank that holds a part of the target does: all that rank 0 does, but nothing that is kept or shown."""
+    from eredu.commands.validation_run import prepare  # noqa: PLC0415 (it imports this module)
+    from eredu.validation.law import Goal  # noqa: PLC0415 (MLX, only for this)
+    from eredu.validation.ranks import leave_signals_to_first  # noqa: PLC0415 (likewise)
+
+    leave_signals_to_first()
+    session = prepare(request, Goal.of(request.tokens, request.resolve), lockstep)
+    try:
+        lockstep.follow(session)
+    except RuntimeError:
+        # What MLX raises once another rank is gone: rank 0 tells of it, if it is not that one.
+        return ExitStatus.INTERRUPTED
+    return ExitStatus.OK
+
+
+@contextmanager
+def noting_loss(lockstep: Lockstep | None, crew: Crew) -> Iterator[None]:
+    """On rank 0: gather with the ranks that hold the target; where one is lost, the evidence so far is judged."""
+    from eredu.validation.lockstep import Step  # noqa: PLC0415 (MLX, only for this)
+
+    if lockstep is None:
+        yield
+        return
+    try:
+        yield
+        lockstep.tell(Step.END)
+    except RuntimeError as error:
+        crew.note_loss(f"a rank that holds a part of the target is lost ({error}); what was drawn until then counts")
 
 
 def hire(name: str, request: ValidationRequest) -> Member:

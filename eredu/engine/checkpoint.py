@@ -14,12 +14,12 @@ from eredu.checkpoints.assumptions import require_assumed
 from eredu.checkpoints.config import read_config
 from eredu.checkpoints.heads import head_names, head_report
 from eredu.checkpoints.safetensors_header import read_directory_headers
-from eredu.errors import CheckpointError, OptionError
+from eredu.errors import CapabilityError, CheckpointError, OptionError
 from eredu.families.head import PredictionHeads
 from eredu.families.loading import load_heads
 from eredu.families.recurrence import recurrences_of
 from eredu.families.target_mends import mend_layers, mend_target
-from eredu.mlx.adapter import LanguageModel, cast_model, is_quantized, load_directory
+from eredu.mlx.adapter import LanguageModel, Split, cast_model, confirm_split, is_quantized, load_directory
 from eredu.mlx.gguf import load_gguf
 from eredu.mlx.recurrent import Recurrence
 from eredu.text.tokenizer import Tokenizer
@@ -93,6 +93,7 @@ def load_checkpoint(
     dtype: str = "checkpoint",
     head: Path | None = None,
     with_heads: bool = True,
+    split: Split | None = None,
 ) -> LoadedCheckpoint:
     """Load a decoder, with the prediction heads it has.
 
@@ -102,9 +103,10 @@ def load_checkpoint(
         dtype: One of `DTYPE_NAMES`; heads are cast alike.
         head: A directory of heads for it, taken instead of its own.
         with_heads: False leaves all heads aside.
+        split: How several ranks hold the decoder; heads are whole on every rank. None for one process.
 
     Raises `CheckpointError` for files that are no such checkpoint, and for heads that are incomplete, dead or not this
-    decoder's; `OptionError` for an unknown dtype.
+    decoder's; `OptionError` for an unknown dtype; `CapabilityError` for a decoder that cannot be split so.
     """
     if dtype not in DTYPE_NAMES:
         raise OptionError(f"dtype was {dtype!r}; expected one of {', '.join(DTYPE_NAMES)}")
@@ -115,7 +117,10 @@ def load_checkpoint(
         names = [tensor.name for tensor in read_directory_headers(path)]
         if head is None and with_heads and head_report(config_file, names).capability.is_ready:
             place = path
-        model, config = load_directory(path, apart=head_names(config_file, names).__contains__, wide=wide)
+        apart = head_names(config_file, names).__contains__
+        model, config = load_directory(path, apart=apart, wide=wide, split=split)
+    elif split is not None:
+        raise CapabilityError(f"{path} is no directory of SafeTensors, and only such a target is split over ranks")
     elif path.suffix == ".gguf" and path.is_file():
         model, config = load_gguf(path)
     else:
@@ -123,6 +128,8 @@ def load_checkpoint(
     cast = _caster(dtype)
     model = cast(model)
     mend_target(model)
+    if split is not None:
+        confirm_split(model, split)
     heads = None
     if place is not None and with_heads:
         heads = load_heads(place, model, wide=wide)

@@ -11,6 +11,7 @@ from eredu.engine.checkpoint import load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.engine.probe import settle_heads
 from eredu.loaded import LoadedModel
+from eredu.mlx.adapter import Split
 from eredu.mlx.placement import Placement
 from eredu.text.tokenizer import Tokenizer
 
@@ -24,6 +25,7 @@ def load(
     head: str | Path | None = None,
     with_heads: bool = True,
     settle: bool = True,
+    split: Split | None = None,
 ) -> LoadedModel[MlxBackend]:
     """Load a target, with the prediction heads it has.
 
@@ -38,6 +40,7 @@ def load(
         head: A directory of prediction heads for the target (see `eredu.families`), taken instead of its own.
         with_heads: False leaves all heads aside.
         settle: False leaves heads with their family's default wiring, unprobed.
+        split: How several ranks hold the target, each of which makes this call; None for one process.
 
     Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to do.
     """
@@ -49,6 +52,7 @@ def load(
         dtype=dtype,
         head=None if head is None else resolve_checkpoint(str(head)),
         with_heads=with_heads,
+        split=split,
     )
     backend = MlxBackend(checkpoint, chosen)
     heads = settle_heads(checkpoint, backend.target_model) if settle else checkpoint.heads

@@ -20,7 +20,7 @@ class TargetParts:
         embed: The embedding, from ids (rows,) to (rows, hidden size).
         norm: The final norm's module.
         project: The output projection, from (rows, hidden size) to (rows, vocabulary); the embedding's where tied.
-        layers: The decoder layers; a head's own layer is often one more of their class.
+        layers: The decoder layers held here; a head's own layer is often one more of their class.
         args: mlx-lm's description of the decoder, from which such a layer is built.
         sanitize: mlx-lm's conversion of published tensors to the decoder's parameters, for names of decoder layers.
     """
@@ -46,4 +46,6 @@ class TargetParts:
             )
         project = outer.lm_head if "lm_head" in outer else embed.as_linear
         sanitize = getattr(outer, "sanitize", dict)
-        return cls(embed, norm, cast("Callable[[mx.array], mx.array]", project), decoder.layers, outer.args, sanitize)
+        # Where ranks share the layers, the places of those that others hold are empty.
+        layers = [layer for layer in decoder.layers if layer is not None]
+        return cls(embed, norm, cast("Callable[[mx.array], mx.array]", project), layers, outer.args, sanitize)

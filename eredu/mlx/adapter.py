@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -23,7 +24,7 @@ from mlx_lm.models.ssm import ssm_update
 from mlx_lm.utils import _get_classes, dequantize_model, infer_quant_config, load_model
 
 from eredu.checkpoints.rotary import with_flat_rotary
-from eredu.errors import CheckpointError
+from eredu.errors import CapabilityError, CheckpointError
 
 SIGNATURES: dict[str, tuple[str, ...]] = {
     "mlx_lm.utils.load_model": (
@@ -113,8 +114,10 @@ __all__ = [
     "AppendCache",
     "CacheList",
     "LanguageModel",
+    "Split",
     "build_llama",
     "cast_model",
+    "confirm_split",
     "evaluate_model",
     "gated_delta_update",
     "is_quantized",
@@ -139,22 +142,91 @@ class LanguageModel(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Split:
+    """How one decoder is held by several ranks, all of which feed it the same tokens in step.
+
+    Attributes:
+        kind: `tensor` cuts every layer, `pipeline` gives each rank some of the layers.
+        group: The ranks.
+    """
+
+    kind: str
+    group: mx.distributed.Group
+
+
 def load_directory(
-    path: Path, *, apart: Callable[[str], bool] = lambda _: False, wide: bool = False
+    path: Path, *, apart: Callable[[str], bool] = lambda _: False, wide: bool = False, split: Split | None = None
 ) -> tuple[LanguageModel, dict[str, Any]]:
     """Model and config of a Hugging Face directory, weights evaluated; never runs code from it.
 
     Tensors whose stored names are `apart` are not the decoder's: mlx-lm does not see them. `wide` brings vectors to
     float32 first: mlx-lm adds one to norm offsets in the stored type, and a bfloat16 sum drops most of the offset.
+    With a `split` only this rank's share of the weights is brought to memory.
 
-    Raises `CheckpointError` with what mlx-lm found wrong.
+    Raises `CheckpointError` with what mlx-lm found wrong, `CapabilityError` where it cannot split the family so.
     """
     try:
-        model, config = load_model(path, get_model_classes=partial(_classes, apart, wide=wide), trust_remote_code=False)
+        model, config = load_model(
+            path,
+            lazy=split is not None,
+            get_model_classes=partial(_classes, apart, wide=wide),
+            trust_remote_code=False,
+        )
     except Exception as error:  # whatever a strange config makes foreign code raise
         raise CheckpointError(f"mlx-lm cannot load the checkpoint in {path}: {error!r}") from error
+    if split is not None:
+        _divide(model, split)
     evaluate_model(model)
     return cast(LanguageModel, model), config
+
+
+def _divide(model: Any, split: Split) -> None:
+    """Keep this rank's share, by mlx-lm's own support."""
+    outer = getattr(model, "language_model", model)
+    decoder = getattr(outer, "model", None)
+    divide = getattr(model, "shard", None) if split.kind == "tensor" else getattr(decoder, "pipeline", None)
+    if divide is None:
+        raise CapabilityError(
+            f"mlx-lm has no {split.kind} split for {type(model).__module__.rpartition('.')[2]}; try the other of "
+            "tensor and pipeline, or a target that fits into one machine"
+        )
+    whole = outer.get("lm_head")
+    _try_split(lambda: divide(split.group), split)
+    if whole is not None and outer.lm_head is not whole:
+        # Prediction heads project with it too, so every rank keeps all of it.
+        outer.lm_head, outer.sharding_group = whole, None
+
+
+def confirm_split(model: LanguageModel, split: Split) -> None:
+    """Feed one token, on every rank, once the weights have their types. Raises `CapabilityError` where that fails.
+
+    Heads that the ranks do not divide fail only here; and a rank of a pipeline takes what it receives for numbers of
+    the embedding's type, so layers that give another one would be misread without an error.
+    """
+    whole: Any = model
+    decoder = getattr(whole, "language_model", whole).model
+    if split.kind == "pipeline":
+        embedded = decoder.embed_tokens(mx.zeros((1, 1), dtype=mx.uint32))
+        given = embedded
+        for layer in decoder.pipeline_layers:
+            given = layer(given, mask=None, cache=None)
+        strange = mx.distributed.all_sum(mx.array(int(given.dtype != embedded.dtype)), group=split.group)
+        if strange.item():
+            raise CapabilityError(
+                f"layers of this target give another type than its embedding's {embedded.dtype}, which mlx-lm's "
+                "pipeline cannot pass on; cast it, with --dtype float32 or bfloat16"
+            )
+    _try_split(lambda: mx.eval(whole(mx.zeros((1, 1), dtype=mx.uint32))), split)
+
+
+def _try_split(step: Callable[[], Any], split: Split) -> None:
+    try:
+        step()
+    except Exception as error:  # foreign code fails in many ways, on every rank alike
+        raise CapabilityError(
+            f"mlx-lm cannot split this target over {split.group.size()} ranks: {error!r}; try another number of them"
+        ) from error
 
 
 _SAME_DECODER = {"qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"}

@@ -146,6 +146,11 @@ class Crew:
                 member.paused, member.heard = False, time.monotonic()
             self._deal()
 
+    def note_loss(self, sentence: str) -> None:
+        """Tell of a loss that was noticed elsewhere."""
+        self.losses.append(sentence)
+        self._on_loss(sentence)
+
     def settle(self, needed: int) -> None:
         """So many tokens reach the goal of what was begun."""
         with self._changed:
@@ -295,11 +300,10 @@ class Crew:
             self._members.remove(member)
             if self._plan is not None and member.portion is not None:
                 self._plan.give_back(member.portion)
-            self.losses.append(f"{member.name} is lost: {why}; what it drew counts, and the others draw the rest")
             self._deal()
             self._changed.notify_all()
         _end(member)
-        self._on_loss(self.losses[-1])
+        self.note_loss(f"{member.name} is lost: {why}; what it drew counts, and the others draw the rest")
 
 
 def _attempt(

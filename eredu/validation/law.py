@@ -17,6 +17,7 @@ from eredu.errors import OptionError
 from eredu.evidence import Book, Columns, Fingerprint, Ledger, Terms, Verdict, columns_of, design_of, judge
 from eredu.validation.crew import Crew, Failure
 from eredu.validation.emissions import draw_batch, request_seed
+from eredu.validation.lockstep import Lockstep
 from eredu.validation.portions import Plan, Portion
 from eredu.validation.prompts import EncodedPrompt
 from eredu.validation.subject import Subject
@@ -84,12 +85,14 @@ class LawRun:
         prompts: Taken in turn.
         goal: When enough was drawn.
         batch: Requests decoded together.
+        lockstep: The ranks that hold the target together; None where this process holds all of it.
     """
 
     subject: Subject
     prompts: Sequence[EncodedPrompt]
     goal: Goal
     batch: int = 4
+    lockstep: Lockstep | None = None
 
     def run(
         self,
@@ -148,6 +151,8 @@ class LawRun:
     def draw(self, seed: int, part: int, portion: Portion, on_tokens: Callable[[int], None]) -> Columns:
         """Tokens of a portion, with their rows."""
         numbers = range(portion.first, portion.stop)
+        if self.lockstep is not None:
+            self.lockstep.tell_draw(seed, part, portion)
         draw = draw_batch(
             self.subject.with_options(max_tokens=portion.length),
             [self.prompts[number % len(self.prompts)].tokens for number in numbers],
@@ -155,6 +160,8 @@ class LawRun:
             seeds=[request_seed(seed, part, number) for number in numbers],
             on_tokens=on_tokens,
         )
+        if self.lockstep is not None:
+            self.lockstep.require_agreement([emission.token for emission in draw.emissions])
         return columns_of(draw.emissions)
 
 

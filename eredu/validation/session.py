@@ -9,10 +9,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
+
 from eredu.errors import OptionError
 from eredu.evidence import Fingerprint, Ledger, Terms, read_ledger, result_of_book
 from eredu.validation.crew import Crew
 from eredu.validation.law import LEDGER_NAME, Goal, LawProgress, LawRun, open_ledger
+from eredu.validation.lockstep import Lockstep, Step
 from eredu.validation.numerics import feed
 from eredu.validation.parts import COARSE, OPTIONAL, TOLERANCES, Parts, measure_parts
 from eredu.validation.prompts import EncodedPrompt
@@ -46,6 +49,7 @@ class Session:
         place: Folder of the evidence.
         skip: Parts to leave out.
         models: Arguments of `eredu generate` that name the models.
+        lockstep: The ranks that hold the target together; None where this process holds all of it.
     """
 
     subject: Subject
@@ -59,6 +63,7 @@ class Session:
     place: Path
     skip: frozenset[str]
     models: str
+    lockstep: Lockstep | None = None
 
     def __post_init__(self) -> None:
         stray = sorted(self.skip - set(OPTIONAL))
@@ -77,7 +82,9 @@ class Session:
     @property
     def law(self) -> LawRun:
         """What draws and gathers."""
-        return LawRun(subject=self.subject, prompts=self.prompts, goal=self.goal, batch=self.batch)
+        return LawRun(
+            subject=self.subject, prompts=self.prompts, goal=self.goal, batch=self.batch, lockstep=self.lockstep
+        )
 
     def open(self, crew: Crew, on_part: Callable[[str], None]) -> tuple[Ledger, Parts]:
         """The ledger, gone on with or begun, and the parts, kept beside it or measured now.
@@ -97,18 +104,33 @@ class Session:
             if not begun:
                 self._direct(crew, part)
 
-        parts = measure_parts(
+        known = Parts.read(self.place, self.fingerprint)
+        if self.lockstep is not None and known.found:
+            # The other ranks have no folder, and could not follow a measurement that leaves out what is known.
+            return self._ledger(known), known
+        parts = self.measure(known, measuring, lambda found: found.write(self.place, self.fingerprint))
+        return self._ledger(parts), parts
+
+    def measure(
+        self,
+        known: Parts | None = None,
+        on_part: Callable[[str], None] = lambda _: None,
+        on_found: Callable[[Parts], None] = lambda _: None,
+    ) -> Parts:
+        """Measure the parts that are not known; see `measure_parts`."""
+        if self.lockstep is not None:
+            self.lockstep.tell(Step.PARTS)
+        return measure_parts(
             self.subject,
             self.prompts,
             skip=self.skip,
             seed=self.seed,
             max_tokens=self.subject.options.max_tokens,
             models=self.models,
-            known=Parts.read(self.place, self.fingerprint),
-            on_part=measuring,
-            on_found=lambda found: found.write(self.place, self.fingerprint),
+            known=known,
+            on_part=on_part,
+            on_found=on_found,
         )
-        return self._ledger(parts), parts
 
     def _ledger(self, parts: Parts) -> Ledger:
         """The folder's ledger, gone on with under its own tolerance unless one is asked for, or a new one."""
@@ -141,10 +163,17 @@ class Session:
     def _tolerance(self, parts: Parts) -> float:
         if parts.tolerance is not None and self.subject.engine is None:
             return parts.tolerance
-        dtype = feed(self.subject.target, self.prompts[0].tokens[-1:], start=0, width=1).dtype
-        usual = TOLERANCES.get(str(dtype).removeprefix("mlx.core."), COARSE)
+        usual = TOLERANCES.get(self.logits_dtype(), COARSE)
         # Another engine rounds in an order of its own, which an audit of this one knows nothing of.
         return max(usual, parts.tolerance or 0.0)
+
+    def logits_dtype(self) -> str:
+        """Name of the type of the target's logits."""
+        if self.lockstep is not None:
+            self.lockstep.tell(Step.FEED)
+        logits = feed(self.subject.target, self.prompts[0].tokens[-1:], start=0, width=1)
+        mx.eval(logits)
+        return str(logits.dtype).removeprefix("mlx.core.")
 
 
 def whole_result(law: dict[str, Any], parts: Parts) -> dict[str, Any]:

@@ -1,12 +1,17 @@
-"""A crafted pair whose law is known, planted faults, and whole command lines of `eredu validate`."""
+"""A crafted pair whose law is known, planted faults, and whole command lines of `eredu validate`, of ranks too."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
+import random
+import socket
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +26,7 @@ from eredu.engine import target_executor
 from eredu.mlx import acceptance
 from eredu.mlx.draws import coins
 from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.validation.law import LEDGER_NAME
 from eredu.validation.prompts import EncodedPrompt
 from eredu.validation.subject import Subject
 from eredu_conformance.crafted import PairDirectories, crafted_pair
@@ -155,3 +161,93 @@ def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     name: str = request.param
     monkeypatch.setattr(target_executor, "reject", FAULTS[name])
     return name
+
+
+SECONDS = 120
+COMMAND = """
+import os, signal, sys
+from eredu.commands.main import main
+from eredu.validation.law import LawRun
+from eredu.validation.worker import Worker
+
+if os.environ.get("MLX_RANK") == sys.argv[1]:
+    tell = Worker._tell
+
+    def die(self, message):
+        if message.kind == "tokens":
+            os.kill(os.getpid(), signal.SIGKILL)
+        tell(self, message)
+
+    Worker._tell = die
+    draw, left = LawRun.draw, [2]
+
+    def die_at_third(*arguments):
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return draw(*arguments)
+
+    LawRun.draw = die_at_third
+sys.exit(main(sys.argv[2:]))
+"""
+"""The command, in which one rank, or none, is killed while it draws: outputs of its own, or its share of all."""
+
+
+LAUNCHER = "from mlx._distributed_utils.launch import main; main()"
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What the ranks printed, and the ledger that rank 0 kept."""
+
+    stdout: str
+    stderr: str
+    ledger: list[str]
+
+
+def free_port(count: int) -> int:
+    """The first of some neighbouring ports that nobody uses."""
+    for start in random.sample(range(20000, 32000, count), 50):
+        try:
+            for port in range(start, start + count):
+                socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return start
+    raise RuntimeError("no free ports")
+
+
+def started_by_launcher(count: int, command: list[str]) -> tuple[str, str]:
+    options = ("-n", str(count), "--backend", "ring", "--starting-port", str(free_port(count)))
+    whole = [sys.executable, "-c", LAUNCHER, *options, *command]
+    ran = subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS, check=False)
+    return ran.stdout, ran.stderr
+
+
+def started_here(count: int, command: list[str], folder: Path) -> tuple[str, str]:
+    """With the environment that `mlx.launch` gives, without its own load on the machine."""
+    hosts, port = folder / "hosts.json", free_port(count)
+    hosts.write_text(json.dumps([[f"127.0.0.1:{port + rank}"] for rank in range(count)]), encoding="utf-8")
+    environments = [{**os.environ, "MLX_HOSTFILE": str(hosts), "MLX_RANK": str(rank)} for rank in range(count)]
+    pipe = subprocess.PIPE
+    processes = [subprocess.Popen(command, env=each, stdout=pipe, stderr=pipe, text=True) for each in environments]
+    told = [process.communicate(timeout=SECONDS) for process in processes]
+    return "".join(out for out, _ in told), "".join(err for _, err in told)
+
+
+@pytest.fixture
+def launch(pair: PairDirectories, tmp_path: Path) -> Callable[..., Launched]:
+    pair_models = (str(pair.target), "--assistant", str(pair.draft))
+
+    def run(count: int, *arguments: str, dying: int | None = None, models: Sequence[str] = pair_models) -> Launched:
+        script, place = tmp_path / "command.py", tmp_path / "ranks"
+        script.write_text(COMMAND, encoding="utf-8")
+        skips = [word for part in ("numerics", "state", "path", "benefit") for word in ("--skip", part)]
+        command = [sys.executable, str(script), str(dying), "validate", *models, "--resume", str(place), *skips]
+        start = started_by_launcher if dying is not None else partial(started_here, folder=tmp_path)
+        stdout, stderr = start(count, [*command, *arguments])
+        ledger = place / LEDGER_NAME
+        lines = ledger.read_text(encoding="utf-8").splitlines() if ledger.exists() else []
+        return Launched(stdout, stderr, lines)
+
+    return run
