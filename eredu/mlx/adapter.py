@@ -39,6 +39,8 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "mlx_lm.utils.dequantize_model": ("model",),
     "mlx_lm.utils.infer_quant_config": ("path", "module", "weights"),
     "mlx_lm.models.cache.make_prompt_cache": ("model", "max_kv_size"),
+    "mlx_lm.models.llama.Model.shard": ("self", "group"),
+    "mlx_lm.models.pipeline.PipelineMixin.pipeline": ("self", "group", "split"),
     "mlx_lm.models.cache.KVCache.update_and_fetch": ("self", "keys", "values"),
     "mlx_lm.models.cache.KVCache.trim": ("self", "n"),
     "mlx_lm.models.cache.KVCache.is_trimmable": ("self",),
