@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import lzma
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from eredu.mlx.placement import Placement
 from eredu.options import GenerationOptions, SamplingOptions
 from eredu_benchmarks.held_out import HeldOutChats
 from eredu_benchmarks.measurement import measure, rotated, runs_of
+from eredu_benchmarks.mlx_vlm_peer import VlmPeer
 from eredu_benchmarks.pair import BenchmarkPair, EncodedPrompt
 from eredu_benchmarks.prompts import PROMPTS, Prompt, read_prompts
 from eredu_benchmarks.run import Run, Timing
@@ -40,6 +43,37 @@ def by_name(runs: tuple[Run, ...]) -> dict[str, SettingSummary]:
 def test_settings_and_their_names() -> None:
     assert [each.name for each in settings([2, 7])] == ["plain", "K=2", "K=2 lookahead", "K=7", "K=7 lookahead"]
     assert [each.name for each in settings([4], peers=True)][3:] == ["mlx-lm plain", "mlx-lm K=4"]
+
+
+def test_heads_do_not_look_ahead_and_meet_peers_that_have_heads() -> None:
+    names = [each.name for each in settings([1, 2], peers=True, heads=True)]
+    assert names == ["plain", "K=1", "K=2", "mlx-lm plain", "mlx-vlm plain", "mlx-vlm K=1", "mlx-vlm K=2"]
+
+
+def test_a_peer_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(OptionError, match="pip install mlx-vlm"):
+        VlmPeer.load(tmp_path, dtype="float32")
+
+
+def test_a_peer_that_cannot_load_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
+    with pytest.raises(OptionError, match="quantized-float16"):
+        VlmPeer.load(tmp_path, dtype="quantized-float16")
+    broken = ModuleType("mlx_vlm.utils")
+
+    def load_model(path: Path) -> None:
+        raise ValueError(f"no model in {path.name}")
+
+    broken.load_model = load_model  # type: ignore[attr-defined]
+    drafters = ModuleType("mlx_vlm.speculative.drafters")
+    drafters.load_drafter = load_model  # type: ignore[attr-defined]
+    for name, module in (("mlx_vlm.utils", broken), ("mlx_vlm.speculative.drafters", drafters)):
+        monkeypatch.setitem(sys.modules, name, module)
+    for name in ("mlx_vlm", "mlx_vlm.speculative"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    with pytest.raises(OptionError, match=r"does not load .*ValueError: no model in"):
+        VlmPeer.load(tmp_path, dtype="float32")
 
 
 def test_repeats_interleave_and_rotate(loaded: BenchmarkPair) -> None:

@@ -30,7 +30,7 @@ def test_json_report(eredu_command: CommandLine, words: tuple[str, ...], tmp_pat
     assert report["prompts"] == ["short", "line-2"]
     greedy, sampled = report["temperatures"]
     assert (greedy["temperature"], sampled["temperature"]) == (0.0, 1.0)
-    ours = ["plain", "K=2", "K=2 lookahead", "K=4", "K=2 lookahead"]
+    ours = ["plain", "K=2", "K=2 lookahead", "K=4", "K=4 lookahead"]
     assert [each["name"] for each in greedy["settings"]] == [*ours, "mlx-lm plain", "mlx-lm K=2", "mlx-lm K=4"]
     assert [each["name"] for each in sampled["settings"]] == ours
     for each in greedy["settings"]:
