@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from eredu_conformance.protocol import Capabilities, Checkpoint, RunOptions, Subject
 
 
+START_S = 120.0
+"""Seconds that a program may take to start, at the least: imports and devices take theirs."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EngineSettings:
     """What is asked of an engine.
@@ -137,7 +141,7 @@ def _subject(settings: EngineSettings) -> Subject:
                 f"--subject was {named!r}; expected one of {', '.join(SUBJECTS)}, package.module:Factory, or a program "
                 "that speaks the conformance suite's protocol, with its arguments"
             )
-        return ProgramSubject(words, start_timeout_s=settings.timeout_s, run_timeout_s=settings.timeout_s)
+        return ProgramSubject(words, start_timeout_s=max(START_S, settings.timeout_s), run_timeout_s=settings.timeout_s)
     try:
         return SubjectSource(name=named).open()
     except Exception as error:  # whatever a stranger's module raises

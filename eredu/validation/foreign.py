@@ -48,7 +48,7 @@ class EngineReport:
             proposers = {"assistant": "the draft model", "heads": "prediction heads"}[self.drafter]
             way = f"with {proposers}, {self.proposals} proposals a round, rule {self.acceptance}"
         parts = f"{', '.join(LEFT_OUT[:-1])} and {LEFT_OUT[-1]} are left out, for they look into eredu's own engine"
-        return "; ".join((f"{self.name} {self.version} draws the tokens, {way}", *self.notes, parts))
+        return "; ".join((f"the tokens are drawn by {self.name} {self.version}, {way}", *self.notes, parts))
 
     def to_json(self) -> dict[str, Any]:
         """The stable form."""
