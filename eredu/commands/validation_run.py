@@ -19,6 +19,7 @@ from eredu.commands.validation_workers import (
     join_ranks,
     lockstep_of,
     noting_loss,
+    refusing_loss,
     wanted_workers,
 )
 from eredu.errors import EngineError, EreduError
@@ -117,7 +118,8 @@ def run_validation(request: ValidationRequest) -> int:
     interrupted = False
     with closing(session.subject), crew_of(request, session, ranks) as crew, EvidenceBar(request.tokens) as bar:
         try:
-            ledger, parts = session.open(crew, bar.part)
+            with refusing_loss(lockstep):
+                ledger, parts = session.open(crew, bar.part)
         except KeyboardInterrupt:
             if session.place.exists():
                 place = shlex.quote(str(session.place))

@@ -14,10 +14,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import eredu.errors
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.commands.console import ExitStatus, message_console
-from eredu.errors import OptionError
+from eredu.errors import EreduError, OptionError
 from eredu.evidence import Terms
 
 if TYPE_CHECKING:
@@ -151,6 +150,19 @@ def follow(request: ValidationRequest, lockstep: Lockstep) -> int:
 
 
 @contextmanager
+def refusing_loss(lockstep: Lockstep | None) -> Iterator[None]:
+    """While parts are measured: say which kind of failure it is, where ranks hold the target and one is lost."""
+    try:
+        yield
+    except RuntimeError as error:
+        if lockstep is None:
+            raise
+        raise EreduError(
+            f"a rank that holds a part of the target was lost while the parts were measured ({error}); run it again"
+        ) from error
+
+
+@contextmanager
 def noting_loss(lockstep: Lockstep | None, crew: Crew) -> Iterator[None]:
     """On rank 0: gather with the ranks that hold the target; where one is lost, the evidence so far is judged."""
     from eredu.validation.lockstep import Step  # noqa: PLC0415 (MLX, only for this)
@@ -189,7 +201,7 @@ def work(request: ValidationRequest, connection: Connection) -> None:
 
     try:
         session = prepare(request, Goal.of(request.tokens, request.resolve))
-    except eredu.errors.EreduError as error:
+    except EreduError as error:
         connection.send_bytes(Message("refused", {"text": str(error)}).to_bytes())
         return
     Worker(connection, session.law.draw).serve(session.fingerprint)

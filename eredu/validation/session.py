@@ -17,7 +17,7 @@ from eredu.validation.crew import Crew
 from eredu.validation.law import LEDGER_NAME, Goal, LawProgress, LawRun, open_ledger
 from eredu.validation.lockstep import Lockstep, Step
 from eredu.validation.numerics import feed
-from eredu.validation.parts import COARSE, OPTIONAL, TOLERANCES, Parts, measure_parts
+from eredu.validation.parts import COARSE, OPTIONAL, PARTS, TOLERANCES, Parts, measure_parts
 from eredu.validation.prompts import EncodedPrompt
 from eredu.validation.subject import Subject
 
@@ -104,10 +104,12 @@ class Session:
             if not begun:
                 self._direct(crew, part)
 
-        known = Parts.read(self.place, self.fingerprint)
-        if self.lockstep is not None and known.found:
+        known: Parts | None = Parts.read(self.place, self.fingerprint)
+        if self.lockstep is not None and known is not None:
             # The other ranks have no folder, and could not follow a measurement that leaves out what is known.
-            return self._ledger(known), known
+            if begun or known.found.keys() >= set(PARTS) - self.skip:
+                return self._ledger(known), known
+            known = None
         parts = self.measure(known, measuring, lambda found: found.write(self.place, self.fingerprint))
         return self._ledger(parts), parts
 
