@@ -23,7 +23,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from eredu.errors import OptionError
+from eredu.errors import EreduError, OptionError
 from eredu.validation.crew import Crew, Member
 
 JOIN_S = 60.0
@@ -34,8 +34,11 @@ LOST_S = 2.0
 
 
 def launched_group() -> mx.distributed.Group | None:
-    """The ranks of this `mlx.launch`; None where there is only this process."""
-    group = mx.distributed.init()
+    """The ranks of this `mlx.launch`; None where there is only this process. Raises `EreduError` if they do not meet."""
+    try:
+        group = mx.distributed.init()
+    except RuntimeError as error:
+        raise EreduError(f"the ranks of `mlx.launch` did not find one another: {error}; check the hostfile") from error
     return group if group.size() > 1 else None
 
 
