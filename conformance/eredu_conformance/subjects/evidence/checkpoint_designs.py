@@ -73,7 +73,7 @@ CHECKPOINT_DESIGNS: Mapping[str, CheckpointDesign] = {
 """A design for every fault that a table shows."""
 
 CHECKPOINT_UNSEEN: Mapping[str, str] = {
-    "depth-from-a-discarded-draw": "k hangs on whether a dropped proposal was id 0, which has a chance of 5e-6 a proposal here",
+    "depth-from-a-discarded-draw": "k hangs on whether a dropped proposal was id 0, and 5 in a million are",
     **dict.fromkeys(
         ("block-coins-by-position", "block-proposals-by-position"),
         "not rejected within 5,000 tokens: what lies behind the accepted length of a block is seldom met again here",
