@@ -34,7 +34,7 @@ LOST_S = 2.0
 
 
 def launched_group() -> mx.distributed.Group | None:
-    """The ranks of this `mlx.launch`; None where there is only this process. Raises `EreduError` if they do not meet."""
+    """The ranks of this `mlx.launch`; None where there is one process. Raises `EreduError` if they do not meet."""
     try:
         group = mx.distributed.init()
     except RuntimeError as error:
