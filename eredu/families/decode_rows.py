@@ -1,11 +1,11 @@
-"""Blocks of rows computed as decoding computes each row, where mlx-lm has two formulas for the same layer.
+"""Blocks of rows computed as decoding computes each row, and the states behind them noted for rollback.
 
-Latent attention (DeepSeek) folds its key and value projections into query and output for one row, and unfolds the
-latents for several; Mamba 2 (Nemotron-H) runs its recurrence for one row and its chunked form for several. Both pairs
-agree on paper and differ by about 1e-5 in float32, so a verified row would not be the decoded row, nor what stays in
-the caches. Layers changed by `compute_blocks_as_decoding` take the formula of one row for blocks of up to
-`BLOCK_ROWS` rows: verified rows then equal decoded rows as far as the kernels below them do, which on the stock CPU
-wheel is bit for bit. Longer feeds, which only prefill makes, keep the fast form.
+mlx-lm has two formulas for some layers. Latent attention (DeepSeek) folds its key and value projections into query and
+output for one row, and unfolds the latents for several; Mamba 2 (Nemotron-H) runs its recurrence for one row and its
+chunked form for several. Both pairs agree on paper and differ by about 1e-5 in float32, so a verified row would not be
+the decoded row, nor what stays in the caches. Layers changed by `compute_blocks_as_decoding` take the formula of one
+row for blocks of up to `BLOCK_ROWS` rows: verified rows then equal decoded rows as far as the kernels below them do,
+which on the stock CPU wheel is bit for bit. Longer feeds, which only prefill makes, keep the fast form.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, cast
 import mlx.core as mx
 
 from eredu.mlx.adapter import LanguageModel
+from eredu.mlx.gated_rows import lend_gated_delta
 from eredu.mlx.taps import note_states
 from eredu.options import MAX_PROPOSALS
 
@@ -50,7 +51,7 @@ class RowBatchCache:
 def compute_blocks_as_decoding(model: LanguageModel) -> None:
     """Change the layers of a model that have two formulas. Doing it again changes nothing; other models stay."""
     for layer in cast(Any, model).layers:
-        for name in ("self_attn", "mixer"):
+        for name in ("self_attn", "mixer", "linear_attn"):
             module = layer.get(name)
             kind: Any = type(module)
             change = _CHANGES.get(kind.__name__)
@@ -107,6 +108,20 @@ def _state_space(original: type[Any]) -> type[Any]:
     return _changed(original, {"_ssm": recur})
 
 
+@cached
+def _gated_delta(original: type[Any]) -> type[Any]:
+    """The recurrence in turn, its state noted behind each row; its formula is the same for one row and several."""
+    noting = lend_gated_delta(original)
+
+    def call(self: Any, inputs: mx.array, mask: Any = None, cache: Any = None) -> mx.array:
+        if cache is None or mask is not None or inputs.shape[0] > 1 or not 1 < inputs.shape[1] <= NOTED_ROWS:
+            return cast(mx.array, original.__call__(self, inputs, mask, cache))
+        with noting(lambda states: note_states(self, states)):
+            return cast(mx.array, original.__call__(self, inputs, mask, cache))
+
+    return _changed(original, {"__call__": call})
+
+
 def _changed(original: type[Any], methods: dict[str, Any]) -> type[Any]:
     """A subclass under the original's name, by which other rooms know the layer."""
     return type(original.__name__, (original,), {**methods, "_eredu_blocks": True, "__module__": original.__module__})
@@ -115,6 +130,8 @@ def _changed(original: type[Any], methods: dict[str, Any]) -> type[Any]:
 _CHANGES: dict[str, Callable[[Any], type[Any]]] = {
     "DeepseekV3Attention": _latent_attention,
     "DeepseekV32Attention": _sparse_attention,
+    "GatedDeltaNet": _gated_delta,
+    "Qwen3NextGatedDeltaNet": _gated_delta,
     "NemotronHMamba2Mixer": _state_space,
 }
 """By the class of the layer in mlx-lm."""

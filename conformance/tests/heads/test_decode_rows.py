@@ -16,12 +16,15 @@ from eredu.families.decode_rows import BLOCK_ROWS, NOTED_ROWS, compute_blocks_as
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.cache import SequenceCache
-from eredu_conformance.zoo import deepseek, deepseek_v3, deepseek_v32, nemotron_h
+from eredu_conformance.zoo import deepseek, deepseek_v3, deepseek_v32, nemotron_h, zoo_member
 
-FAMILIES = ["deepseek-v3", "deepseek-v3.2", "nemotron-h"]
+FAMILIES = ["deepseek-v3", "deepseek-v3.2", "nemotron-h", "qwen3.5", "qwen3-next"]
 PROMPT = 20
 CHUNK_TOLERANCE = 5e-5
 """Logits of one prefill in several chunks, against one: the stated numerics of these families in float32."""
+
+
+_MADE = {"deepseek-v3": deepseek_v3, "deepseek-v3.2": deepseek_v32, "nemotron-h": nemotron_h}
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -34,7 +37,7 @@ def model(family: str, tmp_path_factory: pytest.TempPathFactory) -> LanguageMode
     with pytest.MonkeyPatch.context() as patch:
         # With few index heads many rows score exactly 0, and ties fall as the kernels please.
         patch.setattr(deepseek, "INDEX_HEADS", 16)
-        member = {"deepseek-v3": deepseek_v3, "deepseek-v3.2": deepseek_v32, "nemotron-h": nemotron_h}[family]()
+        member = _MADE[family]() if family in _MADE else zoo_member(family)
     directory = member.write(tmp_path_factory.mktemp("zoo"))
     return load_checkpoint(directory, tokenizer=None, with_heads=False).model
 
