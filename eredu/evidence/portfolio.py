@@ -7,6 +7,7 @@ follow. `portfolio()` makes a fresh one, because some bets learn.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -63,18 +64,18 @@ class Portfolio:
         total = sum(stake.weight for stake in self.stakes)
         assert abs(total - 1) < 1e-12, f"weights add up to {total}, and an average needs 1"
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Name of every bet."""
         return tuple(name for stake in self.stakes for name in stake.family.names)
 
-    @property
+    @cached_property
     def log_weights(self) -> Floats:
         """Logarithm of every bet's weight, shape (bets,)."""
         shares = [stake.weight / len(stake.family.names) for stake in self.stakes for _ in stake.family.names]
         return np.log(np.array(shares, dtype=np.float64))
 
-    @property
+    @cached_property
     def owners(self) -> tuple[Stake, ...]:
         """The stake of every bet."""
         return tuple(stake for stake in self.stakes for _ in stake.family.names)
