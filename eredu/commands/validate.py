@@ -133,10 +133,10 @@ def run(
             rich_help_panel=EVIDENCE,
         ),
     ] = None,
-    batch: Annotated[int, typer.Option(help="Requests decoded together.", rich_help_panel=EVIDENCE)] = 4,
+    batch: Annotated[int, typer.Option(help="Requests decoded together.", rich_help_panel=EVIDENCE)] = 2,
     max_tokens: Annotated[
         int, typer.Option(help="Output tokens of one request at the most.", rich_help_panel=EVIDENCE)
-    ] = 128,
+    ] = 256,
     workers: Annotated[
         str,
         typer.Option(
