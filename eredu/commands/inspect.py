@@ -133,24 +133,38 @@ def inspect(
     """Show what a checkpoint is, from its headers alone: without --probe no weight is read, and never is code run.
 
     Says which caches the layers have and whether a rejected suffix can be taken back exactly, and whether the
-    prediction heads that the config claims are really there.
+    prediction heads that the config claims are really there. If none of them are, the report is shown all the same, and
+    the exit status is 2.
     """
-    from eredu.commands.probing import probe_named, probe_table  # noqa: PLC0415 (only where it is asked for)
+    from eredu.commands.probing import probe_named  # noqa: PLC0415 (only where it is asked for)
 
     report = inspect_named(checkpoint)
     fit = None if assistant is None else fit_named(checkpoint, assistant)
     beside = None if head is None else head_named(report, head)
     found = probe_named(checkpoint, head, dtype=dtype) if probe else None
+    claim = beside or report.heads
+    broken = claim.claimed > 0 and not claim.tensors
     if as_json:
         more = {"assistant_fit": fit, "head": beside, "probe": found}
         shown = {name: value.to_json() for name, value in more.items() if value is not None}
         typer.echo(json.dumps({**report.to_json(), **shown}, indent=2))
-        return
+    else:
+        _print(report, fit, (head or "", beside), found)
+    if broken:
+        raise CheckpointError(f"{report.path}: {claim.reason}; decode it plainly, or fetch a conversion with the heads")
+
+
+def _print(
+    report: CheckpointReport, fit: AssistantFit | None, beside: tuple[str, HeadReport | None], found: Any
+) -> None:
     console = Console()
     console.print(report_table(report))
     if fit is not None:
         console.print(fit_table(fit))
-    if head is not None and beside is not None:
-        console.print(head_table(head, beside))
+    name, heads = beside
+    if heads is not None:
+        console.print(head_table(name, heads))
     if found is not None:
+        from eredu.commands.probing import probe_table  # noqa: PLC0415 (only where it is asked for)
+
         console.print(probe_table(found))

@@ -30,7 +30,7 @@ SHARDS = ("tensor", "pipeline")
 """How ranks may hold a target together."""
 MOST_AUTOMATIC = 4
 """Processes that `auto` takes at the most."""
-WORTH = 2000
+WORTH = 500
 """Tokens to draw for each further process that `auto` takes: it has to load the checkpoint first."""
 MEMORY_SHARE = 0.5
 """Share of the free memory that `auto` lets the checkpoints take."""
