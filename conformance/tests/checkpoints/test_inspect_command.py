@@ -18,7 +18,7 @@ RUNNER = CliRunner(env={"COLUMNS": "160"})
 
 def test_the_table_says_what_matters(write_directory: Callable[..., Path]) -> None:
     result = RUNNER.invoke(app, [str(write_directory(model_type="qwen3_next", mtp_num_hidden_layers=1))])
-    assert result.exit_code == 0
+    assert isinstance(result.exception, CheckpointError)  # the heads that it claims are not there
     for part in (
         "qwen3_next (safetensors, 1 file(s))",
         "exact rollback",
