@@ -150,7 +150,7 @@ def test_rubbish_ends_it_and_keeps_the_evidence(
     assert ran.stdout == ""
     assert said in ran.stderr
     assert "nano" in ran.stderr
-    assert f"The evidence of 160 tokens before is kept: --resume {tmp_path / 'evidence'}" in ran.stderr
+    assert f"The evidence of 80 tokens before is kept: --resume {tmp_path / 'evidence'}" in ran.stderr
     assert book_of(tmp_path / "evidence").tally.tokens == 160
 
 
