@@ -151,7 +151,7 @@ def test_rubbish_ends_it_and_keeps_the_evidence(
     assert said in ran.stderr
     assert "nano" in ran.stderr
     assert f"The evidence of 80 tokens before is kept: --resume {tmp_path / 'evidence'}" in ran.stderr
-    assert book_of(tmp_path / "evidence").tally.tokens == 160
+    assert book_of(tmp_path / "evidence").tally.tokens == 80
 
 
 def test_an_engine_that_cannot_start(law_only: LawOnly, tmp_path: Path) -> None:
