@@ -14,7 +14,7 @@ import mlx.core as mx
 from mlx_lm.generate import generate_step, speculative_generate_step
 
 from eredu_benchmarks.run import Timing
-from eredu_benchmarks.stopwatch import timing
+from eredu_benchmarks.stopwatch import timed_steps
 
 
 def decode_greedily(
@@ -36,17 +36,7 @@ def decode_greedily(
     steps = (
         _plain(ids, target, max_tokens) if proposals == 0 else _rounds(ids, target, assistant, proposals, max_tokens)
     )
-    tokens: list[int] = []
-    marks: list[tuple[float, int]] = []
-    for step in steps:
-        ended = next((at for at, token in enumerate(step, start=1) if token in eos_ids), None)
-        tokens.extend(step[:ended])
-        marks.append((time.perf_counter() - started_s, len(step[:ended])))
-        if ended is not None:
-            break
-    steps.close()
-    mx.synchronize()  # a step that ran ahead of the end must not run into the next measurement
-    return tuple(tokens), timing(marks)
+    return timed_steps(steps, started_s=started_s, eos_ids=eos_ids)
 
 
 def _plain(ids: mx.array, target: Any, max_tokens: int) -> Generator[list[int], None, None]:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 import time
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ import mlx.core as mx
 
 from eredu.errors import OptionError
 from eredu_benchmarks.run import Timing
-from eredu_benchmarks.stopwatch import timing
+from eredu_benchmarks.stopwatch import timed_steps
 
 DTYPES = {"checkpoint": None, "float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 """What eredu's `--dtype` means for mlx-vlm, which has no counterpart of the quantised ones."""
@@ -69,9 +72,12 @@ class VlmPeer:
         Returns:
             The output ids, an end-of-sequence id included, and when they came.
         """
+        started_s = time.perf_counter()
+        return timed_steps(self._steps(prompt, proposals, max_tokens), started_s=started_s, eos_ids=eos_ids)
+
+    def _steps(self, prompt: tuple[int, ...], proposals: int, max_tokens: int) -> Generator[list[int], None, None]:
         from mlx_vlm.generate.ar import generate_step  # noqa: PLC0415 (no dependency)
 
-        started_s = time.perf_counter()
         drafting = {"draft_model": self.drafter, "draft_kind": "mtp", "draft_block_size": proposals + 1}
         steps = generate_step(
             mx.array([prompt], dtype=mx.uint32),
@@ -82,13 +88,6 @@ class VlmPeer:
             temperature=0.0,
             **(drafting if proposals else {}),
         )
-        tokens: list[int] = []
-        marks: list[tuple[float, int]] = []
-        for token, _ in steps:
-            tokens.append(int(token))
-            marks.append((time.perf_counter() - started_s, 1))
-            if tokens[-1] in eos_ids or len(tokens) == max_tokens:
-                break
-        steps.close()
-        mx.synchronize()  # a step that ran ahead of the end must not run into the next measurement
-        return tuple(tokens), timing(marks)
+        with closing(steps):
+            for token, _ in islice(steps, max_tokens):
+                yield [int(token)]

@@ -32,6 +32,8 @@ from eredu_benchmarks.machine import describe_machine
 from eredu_benchmarks.timed_executor import CallTimes, Settle, TimedExecutor
 
 TEXT = "Write a story about a lighthouse."
+CALLS = ("draft", "submit", "wait", "commit")
+"""Executor calls of a round, lookahead off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,16 +121,15 @@ def measure_rounds(pair: Pair, prompt: tuple[int, ...], options: GenerationOptio
     run_once(pair, prompt, options, None)
     free = [run_once(pair, prompt, options, None) for _ in range(repeats)]
     settled = [run_once(pair, prompt, options, settle) for _ in range(repeats if options.max_proposals else 0)]
-    names = ("draft", "submit", "wait", "commit")
 
     def scheduler_share(times: CallTimes) -> float:
-        return 1 - sum(times.seconds[name] for name in names) / times.seconds["whole"]
+        return 1 - sum(times.seconds[name] for name in CALLS) / times.seconds["whole"]
 
     return RoundTimes(
         proposals=options.max_proposals,
         rounds=free[0].rounds,
         round_s=statistics.median(each.seconds["whole"] / each.rounds for each in free),
-        calls_s={name: statistics.median(each.seconds[name] / each.rounds for each in free) for name in names},
+        calls_s={name: statistics.median(each.seconds[name] / each.rounds for each in free) for name in CALLS},
         scheduler_share=statistics.median(map(scheduler_share, free)),
         rollback_share=statistics.median(each.seconds["commit"] / each.seconds["whole"] for each in settled)
         if settled
@@ -163,10 +164,10 @@ def main(
         sys.stdout.write(json.dumps(facts | {"rounds": [asdict(each) for each in found]}, indent=2) + "\n")
         return
     table = Table(title="A round, on average")
-    for name in ("K", "rounds", "ms", "draft", "submit", "wait", "commit", "scheduler", "rollback"):
+    for name in ("K", "rounds", "ms", *CALLS, "scheduler", "rollback"):
         table.add_column(name, justify="right")
     for each in found:
-        calls = [f"{each.calls_s[name] * 1e3:.2f}" for name in ("draft", "submit", "wait", "commit")]
+        calls = [f"{each.calls_s[name] * 1e3:.2f}" for name in CALLS]
         rollback = "" if each.rollback_share is None else f"{each.rollback_share:.1%}"
         shares = [f"{each.scheduler_share:.1%}", rollback]
         table.add_row(str(each.proposals), str(each.rounds), f"{each.round_s * 1e3:.2f}", *calls, *shares)
