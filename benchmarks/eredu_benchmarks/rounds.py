@@ -92,7 +92,11 @@ class _Visitor:
     settle: Settle | None
 
     def visit(self, executor: SpeculativeExecutor[Any, Any, Any]) -> Any:
-        return self.visitor.visit(TimedExecutor(executor, self.times, self.settle))
+        begun = time.perf_counter()
+        try:
+            return self.visitor.visit(TimedExecutor(executor, self.times, self.settle))
+        finally:
+            self.times.seconds["visit"] = time.perf_counter() - begun
 
 
 def settle(sequence: Any) -> None:
@@ -102,17 +106,16 @@ def settle(sequence: Any) -> None:
 
 
 def run_once(pair: Pair, prompt: tuple[int, ...], options: GenerationOptions, wait: Settle | None) -> CallTimes:
-    """Decode one request; its call times, with the whole time of the rounds under `whole`."""
+    """Decode one request; its call times, with the whole time of the rounds, behind the prompt, under `whole`."""
     times = CallTimes()
     watched: Any = LoadedModel(_Watched(pair.model.backend, times, wait))
     request, schedule = PreparedRequest(prompt=prompt, options=options), MtpSchedulerOptions(lookahead=False)
-    begun = time.perf_counter()
     if options.max_proposals:
         watched.generate_prepared_chat_mtp_batch([request], pair.assistant, schedule=schedule)
     else:
         watched.generate_prepared_chat([request], schedule=schedule)
     around = sum(times.seconds[name] for name in ("open", "prefill", "close"))
-    times.seconds["whole"] = time.perf_counter() - begun - around
+    times.seconds["whole"] = times.seconds["visit"] - around
     return times
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import mlx.core as mx
 
@@ -44,6 +45,9 @@ class MlxBackend:
 
     target: LoadedCheckpoint
     placement: Placement
+    _fitted: dict[int, tuple[Assistant, AssistantModel]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def name(self) -> str:
@@ -90,9 +94,9 @@ class MlxBackend:
         executor = AssistantExecutor(self.target_model, self.assistant_model(drafter), self.placement)
         return visitor.visit(executor)
 
-    @property
+    @cached_property
     def target_model(self) -> TargetModel:
-        """The target, ready to be fed."""
+        """The target, ready to be fed. Made once: large vocabularies take a while to go through."""
         rows, tokenizer = self.target.vocabulary_size, self.target.tokenizer
         padding = () if tokenizer is None else tokenizer.vocabulary.padding_ids(rows)
         return TargetModel(
@@ -106,10 +110,17 @@ class MlxBackend:
         )
 
     def assistant_model(self, drafter: Assistant) -> AssistantModel:
-        """The assistant, ready to be fed, its rows fitted to the target's.
+        """The assistant, ready to be fed, its rows fitted to the target's; the last one asked for is kept.
 
         Raises `TokenizerError` where its tokenizer is not the target's.
         """
+        if id(drafter) not in self._fitted:
+            fitted = self._fit(drafter)
+            self._fitted.clear()
+            self._fitted[id(drafter)] = (drafter, fitted)
+        return self._fitted[id(drafter)][1]
+
+    def _fit(self, drafter: Assistant) -> AssistantModel:
         checkpoint = drafter.checkpoint
         proposable = min(self.target.vocabulary_size, checkpoint.vocabulary_size)
         padding: tuple[int, ...] = ()
