@@ -111,12 +111,11 @@ def _state_space(original: type[Any]) -> type[Any]:
 @cached
 def _gated_delta(original: type[Any]) -> type[Any]:
     """The recurrence in turn, its state noted behind each row; its formula is the same for one row and several."""
-    noting = lend_gated_delta(original)
+    lending = lend_gated_delta(original)
 
     def call(self: Any, inputs: mx.array, mask: Any = None, cache: Any = None) -> mx.array:
-        if cache is None or mask is not None or inputs.shape[0] > 1 or not 1 < inputs.shape[1] <= NOTED_ROWS:
-            return cast(mx.array, original.__call__(self, inputs, mask, cache))
-        with noting(lambda states: note_states(self, states)):
+        block = cache is not None and mask is None and inputs.shape[0] == 1 and 1 < inputs.shape[1] <= NOTED_ROWS
+        with lending((lambda states: note_states(self, states)) if block else None):
             return cast(mx.array, original.__call__(self, inputs, mask, cache))
 
     return _changed(original, {"__call__": call})

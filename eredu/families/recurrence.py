@@ -14,7 +14,8 @@ from typing import Any, cast
 import mlx.core as mx
 import mlx.nn as nn
 
-from eredu.mlx.adapter import LanguageModel, gated_delta_update, normalize_qk, ssm_update
+from eredu.mlx.adapter import LanguageModel, normalize_qk, ssm_update
+from eredu.mlx.gated_rows import run_gated_rows
 from eredu.mlx.recurrent import Recurrence, State
 from eredu.mlx.taps import Recording, tap
 
@@ -59,12 +60,8 @@ class GatedDeltaRecurrence:
         v = v.reshape(1, rows, mixer.num_v_heads, mixer.head_v_dim)
         q, k = normalize_qk(q, k, inv_scale=mixer.head_k_dim**-0.5, eps=1e-6)
         b, a = self._gates(record, rows)
-        current = state[1]
-        for row in range(rows):
-            one = slice(row, row + 1)
-            parts = (array[:, one] for array in (q, k, v, a, b))
-            _, current = gated_delta_update(*parts, mixer.A_log, mixer.dt_bias, current)
-        return tail, current
+        _, states = run_gated_rows(q, k, v, a, b, mixer.A_log, mixer.dt_bias, state[1])
+        return tail, states[-1]
 
     def _gates(self, record: Recording, rows: int) -> tuple[mx.array, mx.array]:
         """Inputs of the write gate and of the decay, each of shape (1, rows, value heads)."""

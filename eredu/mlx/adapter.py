@@ -18,6 +18,7 @@ import mlx.nn as nn
 from mlx.utils import tree_map_with_path, tree_unflatten
 from mlx_lm.models import llama
 from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
+from mlx_lm.models.gated_delta import compute_g as gated_delta_decay
 from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
 from mlx_lm.models.mla import MultiLinear, QuantizedMultiLinear
 from mlx_lm.models.ssm import ssm_update
@@ -70,6 +71,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
         "lower_bound",
         "allow_neg_eigval",
     ),
+    "mlx_lm.models.gated_delta.compute_g": ("A_log", "a", "dt_bias"),
     "mlx_lm.models.gated_delta.normalize_qk": ("q", "k", "inv_scale", "eps"),
     "mlx_lm.models.ssm.ssm_update": (
         "hidden_states",
@@ -121,6 +123,7 @@ __all__ = [
     "cast_model",
     "confirm_split",
     "evaluate_model",
+    "gated_delta_decay",
     "gated_delta_update",
     "is_quantized",
     "lend_attention",
