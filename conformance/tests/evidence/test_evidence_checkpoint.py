@@ -21,11 +21,14 @@ from eredu_conformance.subjects.evidence.checkpoint_power import (
 )
 from eredu_conformance.subjects.evidence.checkpoint_subject import Checkpoint
 from eredu_conformance.subjects.evidence.laws import LAWS, places
+from eredu_conformance.subjects.evidence.power import tokens_to_reject
 from eredu_reference import PIECES
 from eredu_reference.rows import softmax
 
 LOUD = ["greedy-draft-called-sampled", "drafts-numbered-within-the-round"]
 """Faults that a hundred tokens show."""
+FAINT = [name for name, design in CHECKPOINT_DESIGNS.items() if design.chat is not None]
+"""Faults whose design asks for the same few tokens again and again."""
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +63,14 @@ def test_a_right_engine_is_not_rejected(right: list[Emission]) -> None:
     evidence = Evidence(Terms(alpha=0.01, tolerance=TOLERANCE), seeds=(1,))
     evidence.take(right)
     assert evidence.crossing is None
+
+
+@pytest.mark.parametrize("fault", FAINT)
+def test_the_design_of_a_faint_fault_accuses_no_right_engine(fault: str, checkpoint: Checkpoint) -> None:
+    """Other drafts and renamed ids leave the law alone. A right build fails with a chance of 1e-3 at the most."""
+    design = CHECKPOINT_DESIGNS[fault]
+    evidence = Evidence(Terms(alpha=1e-3, tolerance=TOLERANCE), seeds=(1,))
+    assert tokens_to_reject(design.subject_of(PIECES, checkpoint), evidence, 1, 1_000, cells=design.cells) is None
 
 
 @pytest.mark.parametrize("fault", LOUD)

@@ -25,12 +25,9 @@ def main(words: list[str]) -> None:
 def on_checkpoint(faults: list[str]) -> None:
     """The table of the small checkpoint."""
     from eredu_conformance.subjects.evidence import checkpoint_power as power  # noqa: PLC0415 (MLX, only for this)
-    from eredu_conformance.subjects.evidence.checkpoint_designs import CHECKPOINT_UNSEEN  # noqa: PLC0415
 
     say(power.HEADING)
     power.checkpoint_table(faults or None, progress=lambda row: say(power.checkpoint_line(row)))
-    for name, reason in CHECKPOINT_UNSEEN.items():
-        say(f"\n{name}: {reason}.")
 
 
 def say(line: str) -> None:

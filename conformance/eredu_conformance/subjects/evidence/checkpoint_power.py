@@ -11,11 +11,7 @@ from itertools import islice
 from statistics import median
 
 from eredu.evidence import Emission, Evidence, Terms
-from eredu_conformance.subjects.evidence.checkpoint_designs import (
-    CHECKPOINT_DESIGNS,
-    CHECKPOINT_UNSEEN,
-    CheckpointDesign,
-)
+from eredu_conformance.subjects.evidence.checkpoint_designs import CHECKPOINT_DESIGNS, CheckpointDesign
 from eredu_conformance.subjects.evidence.checkpoint_subject import Checkpoint
 from eredu_conformance.subjects.evidence.designs import DESIGNS, UNSEEN
 from eredu_conformance.subjects.evidence.laws import Distance, distance
@@ -24,7 +20,7 @@ from eredu_reference import PIECES, ReferenceFailure
 
 TOLERANCE = 1e-5
 """Rows are read twice, in float32, by other forward passes."""
-SHOWN = tuple(name for name in CHECKPOINT_DESIGNS if name not in {*UNSEEN, *CHECKPOINT_UNSEEN})
+SHOWN = tuple(name for name in CHECKPOINT_DESIGNS if name not in UNSEEN)
 """Faults that are rejected on the checkpoint."""
 MEASURED = 600
 """Tokens of a right engine over whose places a law's distance is averaged."""

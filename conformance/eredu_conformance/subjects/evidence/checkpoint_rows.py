@@ -1,6 +1,6 @@
-"""Rows of a real checkpoint as models of the reference engine: its target and its prediction head, by the tokens read.
+"""Rows of a real checkpoint, its target's and its prediction head's, by the tokens read.
 
-The models run on eredu's own caches: a block is fed in one forward pass, and what was rejected is rolled back. A row is
+Models run on eredu's own caches: a block is fed in one forward pass, and what was rejected is rolled back. A row is
 a function of the tokens before it (and, of a head, of its depth in the block), so rows are remembered, and a fault
 planted in the engine cannot reach them.
 """
@@ -19,7 +19,6 @@ from eredu.engine.models import TargetModel
 from eredu.errors import CapabilityError
 from eredu.families.head import PredictionHeads
 from eredu.mlx.cache import SequenceCache
-from eredu_reference.caches import CacheRow, FullCache, Hidden
 from eredu_reference.rows import Row
 
 REMEMBERED = 4096
@@ -167,83 +166,3 @@ def _recall(memory: OrderedDict[Any, Any], key: Any) -> Row:
     memory.move_to_end(key)
     row: Row = memory[key].astype(np.float64)
     return row
-
-
-def _tokens(cache: FullCache) -> Tokens:
-    return tuple(row.token for row in cache.rows)
-
-
-@dataclass(frozen=True)
-class CheckpointTarget:
-    """The target as a model of the reference engine. Its hidden state is told by what it is: no guess.
-
-    Attributes:
-        rows: The checkpoint.
-        fingerprint: Name of the tokenizer.
-    """
-
-    rows: CheckpointRows
-    fingerprint: str = "checkpoint"
-
-    @property
-    def vocabulary(self) -> int:
-        """Ids."""
-        return self.rows.target.vocabulary_size
-
-    @property
-    def context(self) -> int:
-        """Inputs that the target takes."""
-        return self.rows.target.context
-
-    def new_cache(self) -> FullCache:
-        """Tokens only: the rows are read elsewhere."""
-        return FullCache()
-
-    def logits(self, cache: FullCache) -> Row:
-        """The row behind the tokens of the cache."""
-        return self.rows.target_row(_tokens(cache))
-
-    def hidden(self, cache: FullCache) -> Hidden:  # noqa: ARG002
-        """Depth 0."""
-        return (0.0,)
-
-
-class LazyCache(FullCache):
-    """Tokens that a head was fed, and whether a row was asked for since.
-
-    The engine feeds its drafter token by token and reads the last row only, when it has fed all; what feeding itself
-    returns is read by nobody, and need not be computed.
-    """
-
-    asked = True
-
-    def append(self, row: CacheRow) -> None:
-        """Add a row behind the others."""
-        super().append(row)
-        self.asked = False
-
-
-@dataclass(frozen=True)
-class CheckpointHead(CheckpointTarget):
-    """The head as a drafter that reads hidden states: each input brings the depth of the hidden state before it."""
-
-    def new_cache(self) -> LazyCache:
-        """Tokens, and whether a row was asked for."""
-        return LazyCache()
-
-    def logits(self, cache: FullCache) -> Row:
-        """The row behind the tokens of the cache; NaN, which no engine takes for a row, for what feeding returns."""
-        assert isinstance(cache, LazyCache), "a head reads a cache of its own kind"
-        if not cache.asked:
-            cache.asked = True
-            return np.full(self.vocabulary, np.nan)
-        return self.rows.draft_row(_tokens(cache), self._depth(cache))
-
-    def hidden(self, cache: FullCache) -> Hidden:
-        """One deeper than the hidden state that came with the last input."""
-        return (self._depth(cache) + 1.0,)
-
-    @staticmethod
-    def _depth(cache: FullCache) -> int:
-        last = cache.rows[-1].hidden
-        return int(last[0]) if last else 0

@@ -21,7 +21,8 @@ from eredu.validation.emissions import emissions_of
 from eredu.validation.forcing import Text
 from eredu.validation.prompts import PROMPTS, encode_prompts
 from eredu.validation.subject import Subject
-from eredu_conformance.subjects.evidence.checkpoint_rows import CheckpointHead, CheckpointRows, CheckpointTarget
+from eredu_conformance.subjects.evidence.checkpoint_models import CheckpointHead, CheckpointTarget
+from eredu_conformance.subjects.evidence.checkpoint_rows import CheckpointRows
 from eredu_conformance.subjects.evidence.table_subject import OFF, OneNumberSource, blocks_of
 from eredu_reference import PIECES, Drafter, Pieces, Request, Schedule, decode_speculative
 from eredu_reference.caches import Cache
@@ -75,6 +76,8 @@ class CheckpointSubject:
         schedule: What may be drafted ahead.
         pieces: The engine's parts.
         varied: Whether requests take the checkpoint's prompts in turn, instead of the request's own.
+        draft_temperature: The drafter's own, beside the request's.
+        zero: The checkpoint's id that the engine calls 0.
     """
 
     checkpoint: Checkpoint
@@ -82,6 +85,8 @@ class CheckpointSubject:
     schedule: Schedule = OFF
     pieces: Pieces = PIECES
     varied: bool = True
+    draft_temperature: float = 1.0
+    zero: int = 0
     _texts: dict[Any, list[Emission]] = field(default_factory=dict)
 
     def emissions(self, seed: int) -> Iterator[Emission]:
@@ -89,7 +94,7 @@ class CheckpointSubject:
         index, prompts = 0, self.checkpoint.prompts
         while True:
             prompt = prompts[index % len(prompts)] if self.varied else self.request.prompt
-            request = replace(self.request, prompt=prompt, eos_ids=self.checkpoint.eos_ids)
+            request = replace(self.request, prompt=prompt)
             # The name of the seed keeps streams of different seeds apart.
             source = OneNumberSource(random.Random(f"{seed}/{index}"))  # noqa: S311
             yield from self._request(index, request, source)
@@ -98,12 +103,16 @@ class CheckpointSubject:
     def _request(self, index: int, request: Request, source: OneNumberSource) -> Iterator[Emission]:
         rows = self.checkpoint.rows
         rows.foresee(request.prompt)
-        models = CheckpointTarget(rows), Drafter(CheckpointHead(rows), reads_hidden=True)
+        target = CheckpointTarget(rows, self.zero)
+        drafter = Drafter(CheckpointHead(rows, self.zero, temperature=self.draft_temperature), reads_hidden=True)
+        eos_ids = frozenset(target.renamed(tuple(self.checkpoint.eos_ids)))
+        asked = replace(request, prompt=target.renamed(request.prompt), eos_ids=eos_ids)
         pieces = replace(self.pieces, feed_block=_in_one_pass(self.pieces.feed_block))
-        report = decode_speculative(*models, request, schedule=self.schedule, pieces=pieces, source=source)
-        key = request.prompt, report.tokens, tuple(blocks_of(report.rounds))
+        report = decode_speculative(target, drafter, asked, schedule=self.schedule, pieces=pieces, source=source)
+        output = target.renamed(report.tokens)
+        key = request.prompt, output, tuple(blocks_of(report.rounds))
         if key not in self._texts:
-            text = Text(request.prompt, report.tokens)
+            text = Text(request.prompt, output)
             if len(self._texts) >= TEXTS:
                 self._texts.pop(next(iter(self._texts)))
             self._texts[key] = emissions_of(self._plain, text, key[2], request=index)
@@ -125,7 +134,7 @@ def _in_one_pass(feed: Callable[..., list[Output]]) -> Callable[..., list[Output
     def together(model: Model, cache: Cache, tokens: Sequence[int], position_at: Callable[[int], int]) -> list[Output]:
         if isinstance(model, CheckpointTarget):
             read = tuple(row.token for row in cache.content())  # type: ignore[attr-defined]
-            model.rows.foresee((*read, *tokens))
+            model.rows.foresee(model.renamed((*read, *tokens)))
         return feed(model, cache, tokens, position_at)
 
     return together
