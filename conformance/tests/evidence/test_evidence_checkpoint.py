@@ -20,6 +20,7 @@ from eredu_conformance.subjects.evidence.checkpoint_power import (
     right_text,
 )
 from eredu_conformance.subjects.evidence.checkpoint_subject import Checkpoint
+from eredu_conformance.subjects.evidence.enumerated import distance_of_outputs, enumerated_distance
 from eredu_conformance.subjects.evidence.laws import LAWS, places
 from eredu_conformance.subjects.evidence.power import tokens_to_reject
 from eredu_reference import PIECES
@@ -126,3 +127,21 @@ def test_bets_on_reused_numbers_name_the_law(fault: str, right: list[Emission]) 
     for place, row in zip(places(some), rows, strict=True):
         if place.proposed:
             assert np.abs(row - LAWS[fault](place)).max() < 1e-10
+
+
+def test_outputs_are_a_distance_off_token_by_token() -> None:
+    """Two tokens of two ids: the first right, the second off by 0.1 behind a 0 and right behind a 1."""
+    rows = {(): [0.5, 0.5], (0,): [0.25, 0.75], (1,): [0.5, 0.5]}
+    law: dict[tuple[int, ...], float] = {(0, 0): 0.5 * 0.35, (0, 1): 0.5 * 0.65, (1, 0): 0.25, (1, 1): 0.25}
+    found = distance_of_outputs(law, lambda before: np.array(rows[before]))
+    assert found.variation == pytest.approx(0.5 * 0.1 / 2)
+    assert found.divergence == pytest.approx(0.5 * (0.35 * np.log(0.35 / 0.25) + 0.65 * np.log(0.65 / 0.75)) / 2)
+    right: dict[tuple[int, ...], float] = {(0, 0): 0.125, (0, 1): 0.375, (1, 0): 0.25, (1, 1): 0.25}
+    assert distance_of_outputs(right, lambda before: np.array(rows[before])).variation == pytest.approx(0)
+    never = distance_of_outputs({(0,): 1.0}, lambda before: np.array(rows[before]))
+    assert [never.variation, never.divergence] == pytest.approx([0.5, np.log(2)])
+
+
+def test_a_right_engine_is_enumerated_to_no_distance(checkpoint: Checkpoint) -> None:
+    subject = CHECKPOINT_DESIGNS["depth-from-a-discarded-draw"].subject_of(PIECES, checkpoint)
+    assert enumerated_distance(subject).variation < TOLERANCE

@@ -42,12 +42,12 @@ def test_outputs_and_states_are_those_of_the_operations(rows: int, dtype: mx.Dty
     inputs = drawn(rows, dtype)
     outputs, states = run_gated_delta(**inputs, every=True)
     assert (outputs.dtype, states.dtype) == (dtype, mx.float32)
-    close = {"rtol": 1e-4, "atol": 1e-4} if dtype == mx.float32 else {"rtol": 2e-2, "atol": 2e-2}
+    off = 1e-4 if dtype == mx.float32 else 2e-2
     for row in range(rows):
         wanted, state = gated_delta_ops(*(array for array in first(inputs, row + 1).values()))
         found = np.array(outputs[:, row].astype(mx.float32))
-        np.testing.assert_allclose(found, np.array(wanted[:, row].astype(mx.float32)), **close)
-        np.testing.assert_allclose(np.array(states[row]), np.array(state[0]), **close)
+        np.testing.assert_allclose(found, np.array(wanted[:, row].astype(mx.float32)), rtol=off, atol=off)
+        np.testing.assert_allclose(np.array(states[row]), np.array(state[0]), rtol=off, atol=off)
 
 
 @needs_cuda

@@ -102,6 +102,6 @@ CHECKPOINT_DESIGNS: Mapping[str, CheckpointDesign] = {
     ),
     "block-coins-by-position": _again(1, tokens=3, top_k=3, temperature=2.2, proposals=2, draft_temperature=1 / 6),
     "block-proposals-by-position": _again(3, tokens=4, top_k=2, temperature=5.0, proposals=3, draft_temperature=0.15),
-    "block-residual-unweighted": _again(3, tokens=3, top_k=3, temperature=3.5, proposals=2, draft_temperature=0.35),
+    "block-residual-unweighted": _again(3, tokens=4, top_k=3, temperature=3.3, proposals=2, draft_temperature=0.21),
 }
 """A design for every fault that a table shows."""

@@ -14,6 +14,7 @@ from eredu.evidence import Emission, Evidence, Terms
 from eredu_conformance.subjects.evidence.checkpoint_designs import CHECKPOINT_DESIGNS, CheckpointDesign
 from eredu_conformance.subjects.evidence.checkpoint_subject import Checkpoint
 from eredu_conformance.subjects.evidence.designs import DESIGNS, UNSEEN
+from eredu_conformance.subjects.evidence.enumerated import enumerated_distance
 from eredu_conformance.subjects.evidence.laws import Distance, distance
 from eredu_conformance.subjects.evidence.power import RACE, best_bet, tokens_to_reject
 from eredu_reference import PIECES, ReferenceFailure
@@ -66,7 +67,10 @@ def measure_checkpoint(
     alpha: float = 1e-6,
     right: Sequence[Emission] = (),
 ) -> CheckpointRow:
-    """Run a fault until it is rejected, once for each seed of its design, and measure its law along a right text."""
+    """Run a fault until it is rejected, once for each seed of its design.
+
+    How far it is off is measured along a right text where one is given, and enumerated where one chat is asked for.
+    """
     chosen = design or CHECKPOINT_DESIGNS[fault]
     subject, tokens, errors, stories = chosen.subject(fault, checkpoint), [], 0, []
     for seed in chosen.seeds:
@@ -78,6 +82,8 @@ def measure_checkpoint(
             tokens.append(evidence.tally.tokens)
         stories.append(best_bet(evidence))
     off = distance(fault, right) if right else None
+    if chosen.chat is not None:
+        off = enumerated_distance(subject)
     return CheckpointRow(
         fault=fault,
         tokens=tuple(tokens),

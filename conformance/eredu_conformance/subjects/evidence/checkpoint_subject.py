@@ -15,7 +15,7 @@ from typing import Any
 import eredu
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.tokenizers import load_tokenizer
-from eredu.evidence import Emission
+from eredu.evidence import Block, Emission
 from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.validation.emissions import emissions_of
 from eredu.validation.forcing import Text
@@ -28,6 +28,7 @@ from eredu_reference import PIECES, Drafter, Pieces, Request, Schedule, decode_s
 from eredu_reference.caches import Cache
 from eredu_reference.models import Model, Output
 from eredu_reference.pieces import feed_block
+from eredu_reference.sources import RandomSource
 
 NAME = "tiny-qwen3.5"
 LONGEST = 40
@@ -100,7 +101,8 @@ class CheckpointSubject:
             yield from self._request(index, request, source)
             index += 1
 
-    def _request(self, index: int, request: Request, source: OneNumberSource) -> Iterator[Emission]:
+    def decode(self, request: Request, source: RandomSource) -> tuple[tuple[int, ...], tuple[Block, ...]]:
+        """One output, in the checkpoint's ids, and its blocks."""
         rows = self.checkpoint.rows
         rows.foresee(request.prompt)
         target = CheckpointTarget(rows, self.zero)
@@ -109,13 +111,16 @@ class CheckpointSubject:
         asked = replace(request, prompt=target.renamed(request.prompt), eos_ids=eos_ids)
         pieces = replace(self.pieces, feed_block=_in_one_pass(self.pieces.feed_block))
         report = decode_speculative(target, drafter, asked, schedule=self.schedule, pieces=pieces, source=source)
-        output = target.renamed(report.tokens)
-        key = request.prompt, output, tuple(blocks_of(report.rounds))
+        return target.renamed(report.tokens), tuple(blocks_of(report.rounds))
+
+    def _request(self, index: int, request: Request, source: RandomSource) -> Iterator[Emission]:
+        output, blocks = self.decode(request, source)
+        key = request.prompt, output, blocks
         if key not in self._texts:
             text = Text(request.prompt, output)
             if len(self._texts) >= TEXTS:
                 self._texts.pop(next(iter(self._texts)))
-            self._texts[key] = emissions_of(self._plain, text, key[2], request=index)
+            self._texts[key] = emissions_of(self._plain, text, blocks, request=index)
         yield from (replace(emission, request=index) for emission in self._texts[key])
 
     @property
