@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import shlex
 from contextlib import closing
@@ -23,7 +25,7 @@ from eredu.commands.validation_workers import (
     wanted_workers,
 )
 from eredu.errors import EngineError, EreduError
-from eredu.evidence import Terms
+from eredu.evidence import Fingerprint, Terms
 from eredu.options import GenerationOptions, MtpSchedulerOptions
 
 if TYPE_CHECKING:
@@ -213,14 +215,15 @@ def _prepare(
         tolerance=request.tolerance,
         seed=request.seed,
         batch=request.batch,
-        place=request.place or cache_directory() / "validations" / _folder(request, fingerprint.target),
+        place=request.place or cache_directory() / "validations" / _folder(request, fingerprint),
         skip=request.skip,
         models=request.models,
         lockstep=lockstep,
     )
 
 
-def _folder(request: ValidationRequest, target: str) -> str:
-    """Name of a validation's folder among others, from the target's digest."""
+def _folder(request: ValidationRequest, subject: Fingerprint) -> str:
+    """Name of a validation's folder among others: the target, drafter and settings, and the seed."""
     engine = "" if request.subject is None else re.sub(r"[^\w.-]+", "-", request.subject)[-40:] + "-"
-    return f"{target[:12]}-{engine}{request.seed}"
+    rest = hashlib.sha256(json.dumps([subject.drafter, subject.record()["settings"]]).encode()).hexdigest()
+    return f"{subject.target[:12]}-{rest[:6]}-{engine}{request.seed}"

@@ -21,8 +21,9 @@ from eredu.evidence import Terms
 
 if TYPE_CHECKING:
     from eredu.commands.validation_run import ValidationRequest
-    from eredu.validation.crew import Crew, Member
+    from eredu.validation.crew import Crew
     from eredu.validation.lockstep import Lockstep
+    from eredu.validation.member import Member
     from eredu.validation.session import Session
 
 AUTO = "auto"
@@ -179,7 +180,7 @@ def noting_loss(lockstep: Lockstep | None, crew: Crew) -> Iterator[None]:
 
 def hire(name: str, request: ValidationRequest) -> Member:
     """Start a process of this machine that draws."""
-    from eredu.validation.crew import Member  # noqa: PLC0415 (MLX, only for this)
+    from eredu.validation.member import Member  # noqa: PLC0415 (MLX, only for this)
 
     # Read-only mappings, such as logit biases, have no pickle of their own.
     ForkingPickler.register(MappingProxyType, _reduce_mapping)

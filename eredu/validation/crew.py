@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from multiprocessing.connection import wait
 from threading import Condition, Thread
 from types import TracebackType
 from typing import Self
 
 from eredu.errors import EreduError
 from eredu.evidence import Columns, Fingerprint
+from eredu.validation.member import Member
 from eredu.validation.messages import Message, columns_of_message
 from eredu.validation.portions import Plan, Portion
 
@@ -26,50 +26,6 @@ SILENCE_S = 600.0
 """Seconds without a word after which a busy process is given up."""
 PAUSE_S = 120.0
 """Seconds that a pause is waited for."""
-END_S = 5.0
-"""Seconds that a process gets to end."""
-
-
-@dataclass(eq=False)
-class Member:
-    """One process that draws.
-
-    Attributes:
-        name: For messages.
-        connection: To it.
-        process: It, where it was started here.
-        portion: What it draws; None where it is idle.
-        ready: Whether it has loaded the subject.
-        paused: Whether it has stopped between two rounds.
-        tokens: Tokens of its portion so far.
-        heard: When it last said anything, by the monotonic clock.
-    """
-
-    name: str
-    connection: Connection
-    process: BaseProcess | None = None
-    portion: Portion | None = None
-    ready: bool = False
-    paused: bool = False
-    tokens: int = 0
-    heard: float = 0.0
-
-    def tell(self, message: Message) -> None:
-        """Send; that the other end is gone shows when it is listened to."""
-        try:
-            self.connection.send_bytes(message.to_bytes())
-        except OSError:
-            return
-
-    def death(self) -> str:
-        """How it ended, in words."""
-        if self.process is None:
-            return "its connection was lost"
-        self.process.join(END_S)
-        code = self.process.exitcode
-        if code is None:
-            return "it hung up"
-        return f"it was killed by signal {-code}" if code < 0 else f"it ended with status {code}"
 
 
 @dataclass(frozen=True)
@@ -203,7 +159,7 @@ class Crew:
         if self._thread.is_alive():
             self._thread.join()
         for member in self._members:
-            _end(member)
+            member.end()
         self._members = []
 
     def __enter__(self) -> Self:
@@ -302,7 +258,7 @@ class Crew:
                 self._plan.give_back(member.portion)
             self._deal()
             self._changed.notify_all()
-        _end(member)
+        member.end()
         self.note_loss(f"{member.name} is lost: {why}; what it drew counts, and the others draw the rest")
 
 
@@ -320,13 +276,3 @@ def _without_failure(portion: Portion, drawn: Columns | Failure) -> tuple[Portio
     if isinstance(drawn, Failure):
         raise drawn.error
     return portion, drawn
-
-
-def _end(member: Member) -> None:
-    member.connection.close()
-    if member.process is not None:
-        member.process.terminate()
-        member.process.join(END_S)
-        if member.process.is_alive():
-            member.process.kill()
-            member.process.join(END_S)

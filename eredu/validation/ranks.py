@@ -24,7 +24,8 @@ import mlx.core as mx
 import numpy as np
 
 from eredu.errors import EreduError, OptionError
-from eredu.validation.crew import Crew, Member
+from eredu.validation.crew import Crew
+from eredu.validation.member import Member
 
 JOIN_S = 60.0
 """Seconds that a rank gets to call rank 0."""

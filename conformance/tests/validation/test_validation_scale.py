@@ -20,8 +20,9 @@ from eredu.commands import validation_workers
 from eredu.commands.validation_workers import automatic_workers, wanted_workers
 from eredu.errors import EreduError, EvidenceError, OptionError
 from eredu.evidence import Columns, Emission, Fingerprint, Stratum, columns_of
-from eredu.validation.crew import Crew, Member
+from eredu.validation.crew import Crew
 from eredu.validation.law import LEDGER_NAME, LawRun
+from eredu.validation.member import Member
 from eredu.validation.messages import Message, columns_message, columns_of_message
 from eredu.validation.portions import MOST_AHEAD, Plan, Portion
 from eredu.validation.worker import Worker
