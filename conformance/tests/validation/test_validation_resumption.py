@@ -80,3 +80,16 @@ def test_parts_that_were_left_out_are_measured_when_they_are_wanted(validate: Va
     result = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
     assert list(result["parts"]) == ["static", "numerics", "state", "path"]
     assert result["law"]["terms"]["tolerance"] == 1e-4, "the ledger's tolerance stays"
+
+
+def test_without_a_folder_each_subject_gets_one_of_its_own(
+    command: Command, pair: PairDirectories, tmp_path: Path
+) -> None:
+    """The same seed with other settings is another subject, and no refusal; the same settings go on."""
+    skips = [word for part in ("numerics", "state", "path", "benefit") for word in ("--skip", part)]
+    asked = ("validate", str(pair.target), "--assistant", str(pair.draft), *skips, "--workers", "1")
+    goal = ("--tokens", "20", "--max-tokens", "10", "--seed", "5")
+    for changes in ((), ("--temperature", "0.5"), ("--proposals", "3"), ()):
+        ran = command(*asked, *goal, *changes)
+        assert ran.status == 0, ran
+    assert len(list((tmp_path / "cache" / "validations").iterdir())) == 3
