@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -75,6 +76,40 @@ class Columns:
     def taken(self, numbers: Integers) -> Columns:
         """The tokens of some numbers, shape (m,)."""
         return self._cut(numbers)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Columns]) -> Columns:
+        """Several, at least one, one behind the other. Their cells and widths must be alike."""
+        if len(parts) == 1:
+            return parts[0]
+        names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+        target = np.concatenate([part.target for part in parts])
+
+        def rows(name: str) -> Floats:
+            each = [getattr(part, name) for part in parts]
+            same = all(mine is part.target for mine, part in zip(each, parts, strict=True))
+            return target if same else np.concatenate(each)
+
+        def together(name: str) -> Any:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        return cls(
+            tokens=together("tokens"),
+            target=target,
+            draft=rows("draft"),
+            lagged=rows("lagged"),
+            unmasked=rows("unmasked"),
+            offsets=together("offsets"),
+            proposals=together("proposals"),
+            redrafted=together("redrafted"),
+            strata=np.concatenate([_integers([names.index(n) for n in part.names])[part.strata] for part in parts]),
+            names=names,
+            requests=together("requests"),
+            positions=together("positions"),
+            recent=together("recent"),
+            ids=None if parts[0].ids is None else together("ids"),
+            width=parts[0].width,
+        )
 
     def _cut(self, cut: slice | Integers) -> Columns:
         return Columns(

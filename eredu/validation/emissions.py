@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.events import Event, TokensCommitted
-from eredu.evidence import Block, Emission, Stratum, strata_of
+from eredu.evidence import Block, Columns, Emission, Stratum, columns_of, strata_of
 from eredu.loaded import PreparedRequest
-from eredu.statistics import RequestStatistics
 from eredu.validation.forcing import Rows, TargetReading, Text, assistant_logits, head_logits, processed, read_target
 from eredu.validation.foreign import ForeignEngine, foreign_outputs
 from eredu.validation.rounds import RoundLog
@@ -21,16 +20,18 @@ from eredu.validation.subject import Subject
 
 
 @dataclass(frozen=True)
-class Draw:
-    """What one batch of requests gave.
+class RequestOutput:
+    """What one request emitted.
 
     Attributes:
-        emissions: Its tokens, request by request.
-        statistics: The books of all its requests together.
+        request: Its number within the run.
+        text: Its prompt and tokens.
+        blocks: Its blocks, in order.
     """
 
-    emissions: tuple[Emission, ...]
-    statistics: RequestStatistics
+    request: int
+    text: Text
+    blocks: Sequence[Block]
 
 
 def request_seed(seed: int, part: int, request: int) -> int:
@@ -39,15 +40,15 @@ def request_seed(seed: int, part: int, request: int) -> int:
     return int.from_bytes(digest[:8])
 
 
-def draw_batch(
+def decode_batch(
     subject: Subject,
     prompts: Sequence[Sequence[int]],
     *,
     first: int,
     seeds: Sequence[int],
     on_tokens: Callable[[int], None] = lambda _: None,
-) -> Draw:
-    """Decode requests `first`, `first` + 1, … of a run, one a prompt, and recompute the rows of all they emitted.
+) -> list[RequestOutput]:
+    """Decode requests `first`, `first` + 1, … of a run, one a prompt.
 
     Args:
         subject: Decodes.
@@ -57,7 +58,22 @@ def draw_batch(
         on_tokens: Is told how many tokens were committed, as they are.
     """
     if subject.engine is not None:
-        return _draw_foreign(subject, subject.engine, prompts, first=first, seeds=seeds, on_tokens=on_tokens)
+        drawn = _decode_elsewhere(subject, subject.engine, prompts, seeds, on_tokens)
+    else:
+        drawn = _decode_here(subject, prompts, seeds, on_tokens)
+    return [
+        RequestOutput(first + index, Text(tuple(prompt), tokens), blocks)
+        for index, (prompt, (tokens, blocks)) in enumerate(zip(prompts, drawn, strict=True))
+    ]
+
+
+Drawn = Iterable[tuple[Sequence[int], Sequence[Block]]]
+"""Tokens and blocks of each request."""
+
+
+def _decode_here(
+    subject: Subject, prompts: Sequence[Sequence[int]], seeds: Sequence[int], on_tokens: Callable[[int], None]
+) -> Drawn:
     requests = [
         PreparedRequest(prompt=tuple(prompt), options=replace(subject.options, seed=seed))
         for prompt, seed in zip(prompts, seeds, strict=True)
@@ -69,23 +85,17 @@ def draw_batch(
 
     rounds = RoundLog()
     batch = subject.decode(requests, sink=sink, trace=rounds)
-    emissions: list[Emission] = []
-    for index, (request, result) in enumerate(zip(requests, batch.results, strict=True)):
-        text = Text(request.prompt, result.tokens)
-        emissions += emissions_of(subject, text, rounds.blocks[index], request=first + index)
-    return Draw(tuple(emissions), RequestStatistics.total(result.statistics for result in batch.results))
+    return [(result.tokens, rounds.blocks[index]) for index, result in enumerate(batch.results)]
 
 
-def _draw_foreign(
+def _decode_elsewhere(
     subject: Subject,
     engine: ForeignEngine,
     prompts: Sequence[Sequence[int]],
-    *,
-    first: int,
     seeds: Sequence[int],
     on_tokens: Callable[[int], None],
-) -> Draw:
-    outputs = foreign_outputs(
+) -> Drawn:
+    return foreign_outputs(
         engine,
         prompts,
         seeds=seeds,
@@ -93,15 +103,16 @@ def _draw_foreign(
         vocabulary=subject.target.vocabulary_size,
         on_tokens=on_tokens,
     )
-    emissions: list[Emission] = []
-    for index, (tokens, blocks) in enumerate(outputs):
-        emissions += emissions_of(subject, Text(tuple(prompts[index]), tokens), blocks, request=first + index)
-    return Draw(tuple(emissions), RequestStatistics())
 
 
-def emissions_of(subject: Subject, text: Text, blocks: Sequence[Block], *, request: int) -> list[Emission]:
+def columns_of_outputs(subject: Subject, outputs: Sequence[RequestOutput]) -> Columns:
+    """Tokens of outputs with their rows, folded output by output: rows of whole vocabularies are large."""
+    return Columns.joined([columns_of(emissions_of(subject, each)) for each in outputs])
+
+
+def emissions_of(subject: Subject, output: RequestOutput) -> list[Emission]:
     """Tokens of one output with the rows that they should have been drawn from."""
-    strata = strata_of(blocks)
+    text, strata = output.text, strata_of(output.blocks)
     sampling = subject.options.sampling
     reading = read_target(subject.target, text, subject.heads, prompts=subject.prompts)
     target = processed(reading.logits, sampling, text)
@@ -114,7 +125,7 @@ def emissions_of(subject: Subject, text: Text, blocks: Sequence[Block], *, reque
             token=token,
             target=target[place],
             stratum=strata[place],
-            request=request,
+            request=output.request,
             position=place,
             recent=tuple(said[: len(text.prompt) + place][-2:]),
             draft=draft[place] if known[place] else None,

@@ -14,9 +14,9 @@ from pathlib import Path
 import mlx.core as mx
 
 from eredu.errors import OptionError
-from eredu.evidence import Book, Columns, Fingerprint, Ledger, Terms, Verdict, columns_of, design_of, judge
+from eredu.evidence import Book, Columns, Fingerprint, Ledger, Terms, Verdict, design_of, judge
 from eredu.validation.crew import Crew, Failure
-from eredu.validation.emissions import draw_batch, request_seed
+from eredu.validation.emissions import columns_of_outputs, decode_batch, request_seed
 from eredu.validation.lockstep import Lockstep
 from eredu.validation.portions import Plan, Portion
 from eredu.validation.prompts import EncodedPrompt
@@ -153,16 +153,17 @@ class LawRun:
         numbers = range(portion.first, portion.stop)
         if self.lockstep is not None:
             self.lockstep.tell_draw(seed, part, portion)
-        draw = draw_batch(
-            self.subject.with_options(max_tokens=portion.length),
+        subject = self.subject.with_options(max_tokens=portion.length)
+        outputs = decode_batch(
+            subject,
             [self.prompts[number % len(self.prompts)].tokens for number in numbers],
             first=portion.first,
             seeds=[request_seed(seed, part, number) for number in numbers],
             on_tokens=on_tokens,
         )
         if self.lockstep is not None:
-            self.lockstep.require_agreement([emission.token for emission in draw.emissions])
-        return columns_of(draw.emissions)
+            self.lockstep.require_agreement([token for output in outputs for token in output.text.output])
+        return columns_of_outputs(subject, outputs)
 
 
 def open_ledger(place: Path, fingerprint: Fingerprint, terms: Terms, *, seed: int) -> Ledger:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,11 @@ from eredu.engine import assistant_executor, embedded_executor
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.engine.proposal import propose
+from eredu.evidence import Emission, columns_of
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
 from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.validation.emissions import draw_batch, request_seed
+from eredu.validation.emissions import columns_of_outputs, decode_batch, emissions_of, request_seed
 from eredu.validation.forcing import Text, normalised, read_target
 from eredu.validation.prompt_states import PromptStates
 from eredu.validation.subject import Subject
@@ -69,6 +72,12 @@ def separate(tmp_path_factory: pytest.TempPathFactory) -> Subject:
     return subject_of(LoadedModel(MlxBackend(target, Placement.choose())), Assistant(draft))
 
 
+def drawn(subject: Subject, prompts: Sequence[Sequence[int]], *, first: int = 0, **options: Any) -> list[Emission]:
+    """All tokens of a batch, request by request."""
+    outputs = decode_batch(subject, prompts, first=first, **options)
+    return [emission for output in outputs for emission in emissions_of(subject, output)]
+
+
 def subject_of(model: Any, assistant: Any) -> Subject:
     options = GenerationOptions(max_tokens=40, max_proposals=3, eos_ids=frozenset(), sampling=SETTINGS["plain"])
     return Subject(model=model, assistant=assistant, options=options, schedule=MtpSchedulerOptions())
@@ -81,9 +90,8 @@ def test_draft_rows_are_those_that_were_drawn_from(
 ) -> None:
     subject: Subject = request.getfixturevalue(kind).with_options(sampling=SETTINGS[settings])
     seeds = [request_seed(3, 0, number) for number in range(2)]
-    draw = draw_batch(subject, [PROMPT, PROMPT[:3]], first=0, seeds=seeds)
-    compared = 0
-    for emission in draw.emissions:
+    emissions, compared = drawn(subject, [PROMPT, PROMPT[:3]], seeds=seeds), 0
+    for emission in emissions:
         stratum = emission.stratum
         row = recorded.get((emission.request, emission.position - stratum.offset, stratum.offset))
         if stratum.offset < stratum.proposals and row is not None:
@@ -92,7 +100,7 @@ def test_draft_rows_are_those_that_were_drawn_from(
             assert emission.draft.sum() == pytest.approx(1, abs=1e-9)
             compared += 1
     assert compared >= 30
-    assert {emission.stratum.offset for emission in draw.emissions} >= {0, 1}
+    assert {emission.stratum.offset for emission in emissions} >= {0, 1}
 
 
 @pytest.mark.parametrize("settings", ["filtered", "penalised"])
@@ -100,13 +108,13 @@ def test_unmasked_rows_leave_filters_and_penalties_out(separate: Subject, settin
     sampling = SETTINGS[settings]
     bare = SamplingOptions(temperature=sampling.temperature)
     seeds = [request_seed(3, 0, 0)]
-    with_filters = draw_batch(separate.with_options(sampling=sampling), [PROMPT], first=0, seeds=seeds).emissions
+    with_filters = drawn(separate.with_options(sampling=sampling), [PROMPT], seeds=seeds)
     tokens = [emission.token for emission in with_filters]
     assert len(tokens) == 40
     for emission in with_filters:
         assert emission.unmasked is not None
         assert not np.allclose(emission.unmasked, emission.target)
-    bare_emissions = draw_batch(separate.with_options(sampling=bare), [PROMPT], first=0, seeds=seeds).emissions
+    bare_emissions = drawn(separate.with_options(sampling=bare), [PROMPT], seeds=seeds)
     assert bare_emissions[0].unmasked is None
     first = with_filters[0].unmasked
     assert first is not None
@@ -124,13 +132,26 @@ def test_blocks_are_read_off_the_trace(separate: Subject) -> None:
     told: list[int] = []
     prompts = [PROMPT] * 6
     seeds = [request_seed(5, 0, number) for number in range(6)]
-    draw = draw_batch(separate, prompts, first=10, seeds=seeds, on_tokens=told.append)
+    emissions = drawn(separate, prompts, first=10, seeds=seeds, on_tokens=told.append)
     assert sum(told) == 240
-    names = {emission.stratum.name for emission in draw.emissions}
+    names = {emission.stratum.name for emission in emissions}
     assert any("promoted" in name for name in names)
     assert any("redrafted" in name for name in names)
-    assert [emission.request for emission in draw.emissions[:1]] == [10]
-    assert len(draw.emissions) == draw.statistics.emitted == 240
+    assert [emission.request for emission in emissions[:1]] == [10]
+    assert len(emissions) == 240
+
+
+@pytest.mark.parametrize("settings", ["plain", "filtered"])
+def test_columns_of_outputs_one_by_one_are_those_of_all_together(separate: Subject, settings: str) -> None:
+    subject = separate.with_options(sampling=SETTINGS[settings])
+    outputs = decode_batch(subject, [PROMPT, PROMPT[:3]], first=4, seeds=[1, 2])
+    found = columns_of_outputs(subject, outputs)
+    wanted = columns_of([emission for output in outputs for emission in emissions_of(subject, output)])
+    assert (found.names, found.width, len(found)) == (wanted.names, wanted.width, 80)
+    assert (found.unmasked is found.target) == (wanted.unmasked is wanted.target) == (settings == "plain")
+    for field in dataclasses.fields(found):
+        if field.name not in ("names", "width"):
+            np.testing.assert_array_equal(getattr(found, field.name), getattr(wanted, field.name), err_msg=field.name)
 
 
 @pytest.mark.parametrize("kind", ["embedded", "separate"])

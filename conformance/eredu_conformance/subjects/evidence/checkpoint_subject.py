@@ -17,7 +17,7 @@ from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.tokenizers import load_tokenizer
 from eredu.evidence import Block, Emission
 from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.validation.emissions import emissions_of
+from eredu.validation.emissions import RequestOutput, emissions_of
 from eredu.validation.forcing import Text
 from eredu.validation.prompts import PROMPTS, encode_prompts
 from eredu.validation.subject import Subject
@@ -117,10 +117,9 @@ class CheckpointSubject:
         output, blocks = self.decode(request, source)
         key = request.prompt, output, blocks
         if key not in self._texts:
-            text = Text(request.prompt, output)
             if len(self._texts) >= TEXTS:
                 self._texts.pop(next(iter(self._texts)))
-            self._texts[key] = emissions_of(self._plain, text, blocks, request=index)
+            self._texts[key] = emissions_of(self._plain, RequestOutput(index, Text(request.prompt, output), blocks))
         yield from (replace(emission, request=index) for emission in self._texts[key])
 
     @property
