@@ -101,18 +101,8 @@ def _gated_delta_rows(*arguments: Any, **options: Any) -> tuple[mx.array, mx.arr
     return _theirs(*arguments, **options)
 
 
-def _by_kernel(
-    q: mx.array,
-    k: mx.array,
-    v: mx.array,
-    a: mx.array,
-    b: mx.array,
-    log_decay: mx.array,
-    bias: mx.array,
-    state: mx.array | None,
-    *,
-    every: bool,
-) -> tuple[mx.array, mx.array]:
+def _by_kernel(*inputs: Any, every: bool) -> tuple[mx.array, mx.array]:
+    q, k, v, a, b, log_decay, bias, state = inputs
     start = mx.zeros((1, *v.shape[2:], q.shape[-1])) if state is None else state
     return run_gated_delta(q, k, v, gated_delta_decay(log_decay, a, bias), mx.sigmoid(b), start, every=every)
 
