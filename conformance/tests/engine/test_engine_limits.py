@@ -153,6 +153,22 @@ def test_without_tokenizers_the_rows_must_agree(load: Load, decode: Decode) -> N
         decode((load(TARGET), Assistant(load(replace(TARGET, vocabulary=48)))))
 
 
+def test_models_are_fitted_once_and_each_assistant_by_itself(tmp_path: Path) -> None:
+    """Going through a large vocabulary takes a while, so it is not done for every request; a refusal stays one."""
+    target = with_tokenizer(tmp_path / "target", TARGET, 36)
+    backend = MlxBackend(target, Placement.choose())
+    one, two = Assistant(target), Assistant(with_tokenizer(tmp_path / "two", TARGET.noisy(0.1), 36))
+    assert backend.target_model is backend.target_model
+    assert backend.assistant_model(one) is backend.assistant_model(one)
+    fitted = [backend.assistant_model(each).model for each in (one, two, one)]
+    assert [model is target.model for model in fitted] == [True, False, True]
+    wrong = Assistant(with_tokenizer(tmp_path / "wrong", TARGET, 35))
+    for _ in range(2):
+        with pytest.raises(TokenizerError, match="id 35"):
+            backend.assistant_model(wrong)
+    assert replace(backend, target=two.checkpoint).target_model.model is two.checkpoint.model
+
+
 def test_text_is_the_tokenizers_and_stop_strings_are_cut(tmp_path: Path, decode: Decode) -> None:
     target = with_tokenizer(tmp_path / "target", replace(TARGET, vocabulary=36), 36)
     pair = (target, Assistant(target))
