@@ -53,11 +53,6 @@ def test_the_standard_scope_is_large_enough_to_mean_something() -> None:
     assert {"accepted 0 of 2", "accepted 2 of 2", "bonus hit", "bonus miss", "lookahead disabled"} <= wanted
 
 
-@pytest.mark.nightly
-def test_exploration_runs_at_half_a_million_edges_a_second() -> None:
-    assert max(explore(SCOPES["standard"]()).edges_per_s for _ in range(3)) >= 5e5
-
-
 @pytest.mark.parametrize("rule", ["rejection", "block", "coupled", "greedy"])
 @pytest.mark.parametrize("seed", range(2))
 def test_tables_keep_the_same_properties_as_free_choices(exact, rule: str, seed: int) -> None:  # type: ignore[no-untyped-def]
