@@ -163,7 +163,7 @@ def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return name
 
 
-SECONDS = 120
+SECONDS = 600
 COMMAND = """
 import os, signal, sys
 from eredu.commands.main import main

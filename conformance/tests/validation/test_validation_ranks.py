@@ -48,6 +48,7 @@ def test_a_killed_rank_is_survived(launch: Launch, law_only: LawOnly, tmp_path: 
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(900)
 def test_four_ranks_of_which_one_is_killed(launch: Launch, law_only: LawOnly, tmp_path: Path) -> None:
     launched = launch(4, *ARGUMENTS, dying=2)
     assert "rank 2 is lost" in launched.stderr
