@@ -70,7 +70,8 @@ def test_what_stays_alive_is_what_is_listed() -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(3600)
 def test_a_module_alone() -> None:
     pytest.importorskip("mutmut")
-    alive = run(installed_places().root, ["eredu_spec.clipping"])
+    alive = run(installed_places().root, ["eredu.scheduling.clipping"])
     assert alive <= listed(SURVIVORS.read_text(encoding="utf-8")).keys()
