@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from itertools import islice
 
@@ -12,6 +13,7 @@ from eredu.evidence import Emission, Evidence, Terms, columns_of
 from eredu.evidence.reuse import coin_of_the_draft, replacement_of_the_coin, replacement_of_the_draft
 from eredu_conformance.subjects.evidence import DESIGNS
 from eredu_conformance.subjects.evidence.checkpoint_designs import CHECKPOINT_DESIGNS, CheckpointDesign
+from eredu_conformance.subjects.evidence.checkpoint_models import CheckpointHead
 from eredu_conformance.subjects.evidence.checkpoint_power import (
     SHOWN,
     TOLERANCE,
@@ -19,11 +21,14 @@ from eredu_conformance.subjects.evidence.checkpoint_power import (
     measure_checkpoint,
     right_text,
 )
-from eredu_conformance.subjects.evidence.checkpoint_subject import Checkpoint
+from eredu_conformance.subjects.evidence.checkpoint_subject import Checkpoint, CheckpointSubject
+from eredu_conformance.subjects.evidence.designs import LONG
 from eredu_conformance.subjects.evidence.enumerated import distance_of_outputs, enumerated_distance
 from eredu_conformance.subjects.evidence.laws import LAWS, places
 from eredu_conformance.subjects.evidence.power import tokens_to_reject
-from eredu_reference import PIECES
+from eredu_conformance.subjects.evidence.table_subject import OneNumberSource
+from eredu_reference import PIECES, Sampling
+from eredu_reference.caches import CacheRow
 from eredu_reference.rows import softmax
 
 LOUD = ["greedy-draft-called-sampled", "drafts-numbered-within-the-round"]
@@ -72,6 +77,28 @@ def test_the_design_of_a_faint_fault_accuses_no_right_engine(fault: str, checkpo
     design = CHECKPOINT_DESIGNS[fault]
     evidence = Evidence(Terms(alpha=1e-3, tolerance=TOLERANCE), seeds=(1,))
     assert tokens_to_reject(design.subject_of(PIECES, checkpoint), evidence, 1, 1_000, cells=design.cells) is None
+
+
+def test_ids_that_are_called_otherwise_change_no_greedy_output(checkpoint: Checkpoint) -> None:
+    request = replace(LONG, prompt=checkpoint.prompts[0], max_tokens=12, sampling=Sampling(temperature=0.0))
+    subject = CheckpointSubject(checkpoint=checkpoint, request=request, varied=False)
+    wanted = subject.decode(request, OneNumberSource(random.Random(1)))
+    for token in set(wanted[0]):
+        renamed = replace(subject, zero=token)
+        assert renamed.decode(request, OneNumberSource(random.Random(1))) == wanted
+
+
+def test_a_drafter_is_as_sure_of_itself_as_it_is_told(checkpoint: Checkpoint) -> None:
+    heads = [CheckpointHead(checkpoint.rows, temperature=temperature) for temperature in (1.0, 0.25)]
+    found = []
+    for head in heads:
+        cache = head.new_cache()
+        for position, token in enumerate(checkpoint.prompts[0]):
+            cache.append(CacheRow(token, position, (0.0,)))
+        cache.asked = True
+        found.append(head.logits(cache))
+    np.testing.assert_allclose(found[1], 4 * found[0])
+    assert np.ptp(found[0]) > 1
 
 
 @pytest.mark.parametrize("fault", LOUD)
