@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import mlx.core as mx
-
 from eredu.backend import ResultT, SpeculativeGenerationVisitor
 from eredu.capability import MtpCapability, MtpCheckpointKind
 from eredu.engine.assistant_executor import AssistantExecutor
@@ -18,7 +16,7 @@ from eredu.engine.target_executor import TargetExecutor
 from eredu.errors import CapabilityError, TokenizerError
 from eredu.mlx.adapter import lend_attention
 from eredu.mlx.cache import RollbackCache, SequenceCache
-from eredu.mlx.placement import Placement
+from eredu.mlx.placement import Placement, on_cuda
 from eredu.mlx.row_cache import RowCache
 from eredu.terminal import OutputText
 from eredu.text.fingerprint import require_same_tokenizer
@@ -114,11 +112,12 @@ class MlxBackend:
 
         Raises `TokenizerError` where its tokenizer is not the target's.
         """
-        if id(drafter) not in self._fitted:
-            fitted = self._fit(drafter)
+        kept = self._fitted.get(id(drafter))
+        if kept is None:
+            kept = drafter, self._fit(drafter)
             self._fitted.clear()
-            self._fitted[id(drafter)] = (drafter, fitted)
-        return self._fitted[id(drafter)][1]
+            self._fitted[id(drafter)] = kept
+        return kept[1]
 
     def _fit(self, drafter: Assistant) -> AssistantModel:
         checkpoint = drafter.checkpoint
@@ -150,8 +149,7 @@ class MlxBackend:
 
 def attention_bucket() -> int | None:
     """Padding of attention lengths on this machine: only CUDA plans anew for each length."""
-    on_gpu = mx.default_device().type == mx.DeviceType.gpu
-    return CUDA_BUCKET if on_gpu and not mx.metal.is_available() else None
+    return CUDA_BUCKET if on_cuda() else None
 
 
 def attention_cache(checkpoint: LoadedCheckpoint) -> type[RollbackCache]:

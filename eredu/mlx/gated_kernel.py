@@ -14,6 +14,8 @@ from typing import cast
 
 import mlx.core as mx
 
+from eredu.mlx.placement import on_cuda
+
 LANES = 32
 """The size of a key head must be a multiple of it."""
 
@@ -64,9 +66,8 @@ _SOURCE = """
 
 def kernel_takes(q: mx.array, v: mx.array, state: mx.array | None) -> bool:
     """Whether the kernel is made for these shapes, on the device that operations go to now."""
-    on_cuda = mx.default_device().type == mx.DeviceType.gpu and not mx.metal.is_available()
     fits = q.shape[-1] % LANES == 0 and v.shape[-1] % WARPS == 0 and v.shape[2] % q.shape[2] == 0
-    return on_cuda and fits and q.shape[0] == 1 and (state is None or state.dtype == mx.float32)
+    return on_cuda() and fits and q.shape[0] == 1 and (state is None or state.dtype == mx.float32)
 
 
 def run_gated_delta(

@@ -26,6 +26,11 @@ class PlacementKind(StrEnum):
     TWO_DEVICES = "two-devices"
 
 
+def on_cuda() -> bool:
+    """Whether operations go to a CUDA device now."""
+    return mx.default_device().type == mx.DeviceType.gpu and not mx.metal.is_available()
+
+
 @dataclass(frozen=True)
 class Placement:
     """Devices of target and drafter, and their streams in this thread.

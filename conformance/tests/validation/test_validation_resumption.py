@@ -86,7 +86,7 @@ def test_without_a_folder_each_subject_gets_one_of_its_own(
     command: Command, pair: PairDirectories, tmp_path: Path
 ) -> None:
     """The same seed with other settings is another subject, and no refusal; the same settings go on."""
-    skips = [word for part in ("numerics", "state", "path", "benefit") for word in ("--skip", part)]
+    skips = [word for part in parts.OPTIONAL for word in ("--skip", part)]
     asked = ("validate", str(pair.target), "--assistant", str(pair.draft), *skips, "--workers", "1")
     goal = ("--tokens", "20", "--max-tokens", "10", "--seed", "5")
     for changes in ((), ("--temperature", "0.5"), ("--proposals", "3"), ()):

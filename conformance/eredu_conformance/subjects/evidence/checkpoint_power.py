@@ -69,7 +69,8 @@ def measure_checkpoint(
 ) -> CheckpointRow:
     """Run a fault until it is rejected, once for each seed of its design.
 
-    How far it is off is measured along a right text where one is given, and enumerated where one chat is asked for.
+    Where a right text is given, how far it is off is measured too: along that text, or enumerated if the design asks
+    for one chat.
     """
     chosen = design or CHECKPOINT_DESIGNS[fault]
     subject, tokens, errors, stories = chosen.subject(fault, checkpoint), [], 0, []
@@ -81,9 +82,9 @@ def measure_checkpoint(
             errors += 1
             tokens.append(evidence.tally.tokens)
         stories.append(best_bet(evidence))
-    off = distance(fault, right) if right else None
-    if chosen.chat is not None:
-        off = enumerated_distance(subject)
+    off = None
+    if right:
+        off = distance(fault, right) if chosen.chat is None else enumerated_distance(subject)
     return CheckpointRow(
         fault=fault,
         tokens=tuple(tokens),
