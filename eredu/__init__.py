@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eredu.backend import (
+from eredu.contract.backend import (
     DraftBlock,
     ExecutorTraits,
     GenerationBackend,
@@ -16,15 +16,15 @@ from eredu.backend import (
     SpeculativeGenerationBackend,
     SpeculativeGenerationVisitor,
 )
-from eredu.capability import MtpCapability, MtpCheckpointKind, MtpState
-from eredu.constraint import Constraint
-from eredu.errors import EreduError
-from eredu.events import RequestFinished, TokensCommitted
+from eredu.contract.capability import MtpCapability, MtpCheckpointKind, MtpState
+from eredu.contract.constraint import Constraint
+from eredu.contract.errors import EreduError
+from eredu.contract.events import RequestFinished, TokensCommitted
+from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
+from eredu.contract.terminal import FinishReason
 from eredu.loaded import BatchResult, GenerationResult, LoadedModel, PreparedRequest
-from eredu.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.scheduling.scheduler import SpeculativeScheduler
-from eredu.statistics import RequestStatistics, ScheduleStatistics
-from eredu.terminal import FinishReason
 
 if TYPE_CHECKING:
     from eredu.engine.load import load, load_assistant

@@ -6,17 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from eredu.backend import GenerationBackend, GenerationRequest, SpeculativeExecutor, SpeculativeGenerationBackend
-from eredu.capability import MtpCapability
-from eredu.constraint import Constraint
-from eredu.errors import CapabilityError, OptionError
-from eredu.events import Event, EventSink, RequestFinished, TokensCommitted
-from eredu.options import GenerationOptions, MtpSchedulerOptions
-from eredu.randomness import RequestRandomness
+from eredu.contract.backend import (
+    GenerationBackend,
+    GenerationRequest,
+    SpeculativeExecutor,
+    SpeculativeGenerationBackend,
+)
+from eredu.contract.capability import MtpCapability
+from eredu.contract.constraint import Constraint
+from eredu.contract.errors import CapabilityError, OptionError
+from eredu.contract.events import Event, EventSink, RequestFinished, TokensCommitted
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
+from eredu.contract.randomness import RequestRandomness
+from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
+from eredu.contract.terminal import FinishReason
 from eredu.scheduling.run import run_requests
 from eredu.scheduling.trace import TraceSink
-from eredu.statistics import RequestStatistics, ScheduleStatistics
-from eredu.terminal import FinishReason
 
 B_co = TypeVar("B_co", bound=GenerationBackend, covariant=True)
 D = TypeVar("D")

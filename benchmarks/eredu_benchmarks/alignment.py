@@ -25,10 +25,10 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from eredu.contract.errors import OptionError
+from eredu.contract.options import SamplingOptions
 from eredu.engine.mlx_backend import attention_bucket
-from eredu.errors import OptionError
 from eredu.mlx.rows import process_rows
-from eredu.options import SamplingOptions
 from eredu_benchmarks.clustered import Estimate
 from eredu_benchmarks.held_out import Chat
 from eredu_benchmarks.pair import BenchmarkPair

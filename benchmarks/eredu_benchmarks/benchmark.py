@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from eredu.errors import OptionError
-from eredu.options import MAX_PROPOSALS, GenerationOptions, SamplingOptions
+from eredu.contract.errors import OptionError
+from eredu.contract.options import MAX_PROPOSALS, GenerationOptions, SamplingOptions
 from eredu_benchmarks.alignment import Alignment, align
 from eredu_benchmarks.head_alignment import align_heads
 from eredu_benchmarks.held_out import HeldOutChats

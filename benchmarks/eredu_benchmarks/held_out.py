@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eredu.errors import OptionError
+from eredu.contract.errors import OptionError
 
 _PREFIX = "tokens_"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from eredu.options import GenerationOptions
+from eredu.contract.options import GenerationOptions
 from eredu_benchmarks.pair import BenchmarkPair, EncodedPrompt
 from eredu_benchmarks.run import Run
 from eredu_benchmarks.setting import Setting

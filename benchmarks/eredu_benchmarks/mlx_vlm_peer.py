@@ -17,7 +17,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from eredu.errors import OptionError
+from eredu.contract.errors import OptionError
 from eredu_benchmarks.run import Timing
 from eredu_benchmarks.stopwatch import timed_steps
 

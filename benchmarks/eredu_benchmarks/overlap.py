@@ -17,11 +17,11 @@ import typer
 from rich.console import Console
 
 from eredu.commands.console import ExitStatus, versions, work_progress
+from eredu.contract.options import GenerationOptions
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
-from eredu.options import GenerationOptions
 from eredu_benchmarks.machine import describe_machine
 from eredu_benchmarks.measurement import measure, runs_of
 from eredu_benchmarks.overlap_pair import OverlapShape

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from eredu.contract.errors import OptionError
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.engine.mlx_backend import Assistant, MlxBackend, attention_bucket
 from eredu.engine.models import AssistantModel, TargetModel
-from eredu.errors import OptionError
 from eredu.families.head import PredictionHeads
 from eredu.loaded import LoadedModel, PreparedRequest
-from eredu.options import GenerationOptions, MtpSchedulerOptions
 from eredu_benchmarks.mlx_vlm_peer import VlmPeer
 from eredu_benchmarks.run import Run
 from eredu_benchmarks.setting import Engine, Setting

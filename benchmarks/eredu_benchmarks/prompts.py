@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eredu.errors import OptionError
+from eredu.contract.errors import OptionError
 from eredu.text.prompt_lines import read_prompt_lines
 
 

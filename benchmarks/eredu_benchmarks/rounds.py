@@ -20,14 +20,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from eredu.backend import SpeculativeExecutor, SpeculativeGenerationVisitor
-from eredu.capability import MtpCapability
 from eredu.commands.console import versions
 from eredu.commands.pair import Pair, encode_prompt
+from eredu.contract.backend import SpeculativeExecutor, SpeculativeGenerationVisitor
+from eredu.contract.capability import MtpCapability
+from eredu.contract.options import USUAL_PROPOSALS, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.terminal import OutputText
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel, PreparedRequest
-from eredu.options import USUAL_PROPOSALS, GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.terminal import OutputText
 from eredu_benchmarks.machine import describe_machine
 from eredu_benchmarks.timed_executor import CallTimes, Settle, TimedExecutor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eredu.statistics import RequestStatistics
+from eredu.contract.statistics import RequestStatistics
 from eredu_benchmarks.setting import Setting
 
 

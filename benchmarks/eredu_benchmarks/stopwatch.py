@@ -8,7 +8,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from eredu.events import Event, TokensCommitted
+from eredu.contract.events import Event, TokensCommitted
 from eredu_benchmarks.run import Timing, VerifiedRound
 
 

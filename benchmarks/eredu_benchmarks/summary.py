@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from eredu.statistics import RequestStatistics
+from eredu.contract.statistics import RequestStatistics
 from eredu_benchmarks.acceptance import AcceptanceProfile
 from eredu_benchmarks.run import Run
 from eredu_benchmarks.setting import PLAIN, Setting

@@ -8,8 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from eredu.backend import CommitPlan, ExecutorTraits, GenerationRequest, SpeculativeExecutor, VerificationOutcome
-from eredu.constraint import Constraint
+from eredu.contract.backend import (
+    CommitPlan,
+    ExecutorTraits,
+    GenerationRequest,
+    SpeculativeExecutor,
+    VerificationOutcome,
+)
+from eredu.contract.constraint import Constraint
 
 Settle = Callable[[Any], None]
 """Waits until the device has done what a call left it to do for a sequence."""
@@ -73,9 +79,9 @@ class TimedExecutor:
         outcome: VerificationOutcome = self._timed("wait", self._inner.wait, sequence, verification)
         return outcome
 
-    def branch_head(self, sequence: Any, branch: Any) -> int:
+    def bonus_guess(self, sequence: Any, branch: Any) -> int:
         """See `SpeculativeExecutor`."""
-        head: int = self._timed("branch_head", self._inner.branch_head, sequence, branch)
+        head: int = self._timed("bonus_guess", self._inner.bonus_guess, sequence, branch)
         return head
 
     def commit(self, sequence: Any, plan: CommitPlan, branch: Any) -> Any:

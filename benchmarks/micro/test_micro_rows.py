@@ -8,10 +8,10 @@ import mlx.core as mx
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from eredu.contract.options import SamplingOptions
 from eredu.mlx.draws import draw, key_rows
 from eredu.mlx.history import HistoryRows
 from eredu.mlx.rows import process_rows
-from eredu.options import SamplingOptions
 
 RowMaker = Callable[[int, int], mx.array]
 VOCABULARY = 49152

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from eredu.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
-from eredu.constraint import Constraint
-from eredu.options import GenerationOptions, MtpSchedulerOptions
-from eredu.randomness import RequestRandomness
+from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
+from eredu.contract.constraint import Constraint
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
+from eredu.contract.randomness import RequestRandomness
 from eredu.scheduling.run import run_requests
 
 TOKENS = 256
@@ -79,7 +79,7 @@ class CountingExecutor:
         """Nothing runs."""
         return verification
 
-    def branch_head(self, sequence: CountingSequence, branch: CountingBlock) -> int:
+    def bonus_guess(self, sequence: CountingSequence, branch: CountingBlock) -> int:
         """The first of its tokens."""
         return branch.tokens[0]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from eredu.checkpoints.config import ModelConfig
-from eredu.errors import CapabilityError
+from eredu.contract.errors import CapabilityError
 
 DEEPSEEK = {
     "hidden_act": "silu",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 MAX_COUNT = 2**40
 MAX_LAYERS = 10_000

@@ -15,7 +15,7 @@ from eredu.checkpoints.layout import head_layouts
 from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.safetensors_header import read_directory_headers
 from eredu.checkpoints.tensors import StoredTensor
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 CONTEXT_KEYS = ("max_position_embeddings", "max_sequence_length", "seq_length")
 

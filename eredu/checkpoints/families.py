@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from eredu.checkpoints.caches import CacheKind, LayerCache
 from eredu.checkpoints.config import ModelConfig
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 FULL = LayerCache(CacheKind.FULL)
 LATENT = LayerCache(CacheKind.LATENT)

@@ -6,13 +6,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from eredu.capability import MtpCapability, MtpCheckpointKind
 from eredu.checkpoints.caches import CacheKind, CacheReport, LayerCache, Rollback, rollback_of, summarize_caches
 from eredu.checkpoints.config import MAX_COUNT, MAX_LAYERS
 from eredu.checkpoints.gguf_header import GgufHeader, read_gguf_header
 from eredu.checkpoints.heads import HeadReport, judge_heads
 from eredu.checkpoints.report import CheckpointReport
-from eredu.errors import CheckpointError
+from eredu.contract.capability import MtpCapability, MtpCheckpointKind
+from eredu.contract.errors import CheckpointError
 
 LATENT = frozenset({"deepseek2"})
 COMPRESSED = frozenset({"deepseek4"})

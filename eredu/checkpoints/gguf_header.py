@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from eredu.checkpoints.tensors import StoredTensor
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)

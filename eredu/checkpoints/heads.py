@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eredu.capability import MtpCapability, MtpCheckpointKind
 from eredu.checkpoints.assumptions import broken_assumption
 from eredu.checkpoints.caches import LayerCache
 from eredu.checkpoints.config import ModelConfig
 from eredu.checkpoints.families import ASSISTANTS, FULL, LATENT
-from eredu.errors import CheckpointError
-from eredu.options import MAX_PROPOSALS
+from eredu.contract.capability import MtpCapability, MtpCheckpointKind
+from eredu.contract.errors import CheckpointError
+from eredu.contract.options import MAX_PROPOSALS
 
 QWEN = ("qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text")
 HEAD_DIRECTORY = "_mtp"

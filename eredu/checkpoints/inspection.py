@@ -8,7 +8,7 @@ from eredu.checkpoints.directory import inspect_directory
 from eredu.checkpoints.gguf_file import inspect_gguf
 from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.safetensors_header import PICKLE_SUFFIXES
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 
 def inspect_checkpoint(path: Path) -> CheckpointReport:

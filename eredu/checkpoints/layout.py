@@ -15,7 +15,7 @@ from pathlib import Path
 
 from eredu.checkpoints.safetensors_header import read_safetensors_metadata
 from eredu.checkpoints.tensors import StoredTensor
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 MAKERS_FORMATS = frozenset({"pt", "np", "tf", "flax"})
 MLX_FORMAT = "mlx"

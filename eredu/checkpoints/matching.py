@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 from eredu.text.fingerprint import Fingerprint, require_same_tokenizer
 from eredu.text.vocabulary import Vocabulary
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 TARGET_NAME = "smollm2"
 DRAFT_NAME = "smollm2-draft"

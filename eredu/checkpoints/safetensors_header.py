@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from eredu.checkpoints.tensors import StoredTensor
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 INDEX_NAME = "model.safetensors.index.json"
 PICKLE_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from eredu.checkpoints.gguf_header import read_gguf_header
-from eredu.errors import TokenizerError
+from eredu.contract.errors import TokenizerError
 from eredu.text.gguf import load_metadata
 from eredu.text.huggingface import load_directory
 from eredu.text.tokenizer import Tokenizer

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from eredu.checkpoints.names import DRAFT_NAME, NAMES
-from eredu.options import AcceptanceRule
+from eredu.contract.options import AcceptanceRule
 
 MODELS = "Models"
 SAMPLING = "Sampling"

@@ -29,8 +29,8 @@ from eredu.commands.arguments import (
 )
 from eredu.commands.console import print_json, versions, work_progress
 from eredu.commands.pair import Pair, encode_prompt
-from eredu.errors import OptionError
-from eredu.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions
+from eredu.contract.errors import OptionError
+from eredu.contract.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions
 
 MEASUREMENT = "Measurement"
 

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from eredu.commands.console import ExitStatus, work_progress
-from eredu.errors import EreduError, OptionError
+from eredu.contract.errors import EreduError, OptionError
 
 if TYPE_CHECKING:
     from eredu_conformance.protocol import Capabilities, ExpectedFailures

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.commands.foreign_engine import ConformanceEngine
-from eredu.errors import EngineError, OptionError
-from eredu.validation.foreign import EngineReport
+from eredu.contract.errors import EngineError, OptionError
+from eredu_validation.measures.foreign import EngineReport
 
 if TYPE_CHECKING:
-    from eredu.commands.validation_run import ValidationRequest
-    from eredu.options import SamplingOptions
+    from eredu.contract.options import SamplingOptions
     from eredu_conformance.protocol import Capabilities, Checkpoint, RunOptions, Subject
+    from eredu_validation.command.run import ValidationRequest
 
 
 START_S = 120.0

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eredu.checkpoints.names import DRAFT_NAME, TARGET_FILE, TARGET_NAME, cache_directory
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 CHUNK_BYTES = 1 << 20
 POLL_S = 0.2

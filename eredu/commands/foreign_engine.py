@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from eredu.errors import EngineError
-from eredu.evidence import Block
-from eredu.validation.foreign import EngineReport, ForeignOutput
+from eredu.contract.errors import EngineError
+from eredu_validation.evidence import Block
+from eredu_validation.measures.foreign import EngineReport, ForeignOutput
 
 if TYPE_CHECKING:
     from eredu_conformance.protocol import Answer, Capabilities, Run, Subject

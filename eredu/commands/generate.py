@@ -31,18 +31,18 @@ from eredu.commands.arguments import (
 )
 from eredu.commands.console import message_console, print_json, print_table, versions
 from eredu.commands.pair import Pair, encode_prompt
-from eredu.errors import OptionError
-from eredu.events import Event, TokensCommitted
-from eredu.loaded import BatchResult, PreparedRequest
-from eredu.options import (
+from eredu.contract.errors import OptionError
+from eredu.contract.events import Event, TokensCommitted
+from eredu.contract.options import (
     USUAL_PROPOSALS,
     AcceptanceRule,
     GenerationOptions,
     MtpSchedulerOptions,
     SamplingOptions,
 )
+from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
+from eredu.loaded import BatchResult, PreparedRequest
 from eredu.scheduling.trace import TraceSink
-from eredu.statistics import RequestStatistics, ScheduleStatistics
 
 
 def generate(

@@ -17,7 +17,7 @@ from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.tensors import bytes_by_dtype
 from eredu.checkpoints.tokenizers import load_tokenizer
 from eredu.commands.arguments import DtypeOption, HeadOption
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 
 def inspect_named(name: str) -> CheckpointReport:

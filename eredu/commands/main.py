@@ -19,8 +19,8 @@ from eredu.commands.generate import generate
 from eredu.commands.inspect import inspect
 from eredu.commands.spec import spec
 from eredu.commands.trace import trace
-from eredu.commands.validate import validate
-from eredu.errors import EreduError
+from eredu.contract.errors import EreduError
+from eredu_validation.command.validate import validate
 
 TRACEBACK_VARIABLE = "EREDU_TRACEBACK"
 """Environment variable that shows tracebacks of errors nobody foresaw."""

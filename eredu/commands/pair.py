@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import eredu
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.tokenizers import load_tokenizer
-from eredu.errors import OptionError
-from eredu.events import EventSink
+from eredu.contract.errors import OptionError
+from eredu.contract.events import EventSink
+from eredu.contract.options import MtpSchedulerOptions
 from eredu.loaded import BatchResult, LoadedModel, PreparedRequest
-from eredu.options import MtpSchedulerOptions
 from eredu.scheduling.trace import TraceSink
 from eredu.text.chat_template import Message
 from eredu.text.tokenizer import Tokenizer

@@ -9,7 +9,7 @@ from rich.table import Table
 import eredu
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.tokenizers import load_tokenizer
-from eredu.errors import OptionError
+from eredu.contract.errors import OptionError
 
 if TYPE_CHECKING:
     from eredu.engine.probe import HeadProbe

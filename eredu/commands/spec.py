@@ -14,7 +14,7 @@ import typer
 
 from eredu.commands.arguments import JsonOption
 from eredu.commands.console import print_json
-from eredu.errors import OptionError
+from eredu.contract.errors import OptionError
 
 if TYPE_CHECKING:
     from eredu_spec.rules import Rule

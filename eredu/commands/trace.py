@@ -12,7 +12,7 @@ import typer
 
 from eredu.commands.arguments import JsonOption
 from eredu.commands.console import ExitStatus, print_json
-from eredu.errors import OptionError
+from eredu.contract.errors import OptionError
 
 if TYPE_CHECKING:
     from eredu_spec.trace import Finding

@@ -7,8 +7,8 @@ past, so its round addresses them, by the position where the round starts and a 
 
 from __future__ import annotations
 
-from eredu.options import AcceptanceRule
-from eredu.randomness import RequestRandomness, Role, Words
+from eredu.contract.options import AcceptanceRule
+from eredu.contract.randomness import RequestRandomness, Role, Words
 
 
 def draft_key(randomness: RequestRandomness, rule: AcceptanceRule, *, round_position: int, index: int) -> Words:

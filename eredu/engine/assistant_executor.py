@@ -11,16 +11,16 @@ from dataclasses import replace
 
 import mlx.core as mx
 
-from eredu.backend import CommitPlan, ExecutorTraits, GenerationRequest
-from eredu.constraint import Constraint
+from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest
+from eredu.contract.constraint import Constraint
+from eredu.contract.errors import CapabilityError
+from eredu.contract.options import MAX_PROPOSALS
 from eredu.engine.models import AssistantModel, TargetModel
 from eredu.engine.proposal import propose
 from eredu.engine.sequence import MlxBlock, MlxSequence
 from eredu.engine.target_executor import TargetExecutor
-from eredu.errors import CapabilityError
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Placement
-from eredu.options import MAX_PROPOSALS
 
 
 class AssistantExecutor(TargetExecutor):

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import mlx.core as mx
 
-from eredu.backend import CommitPlan, ExecutorTraits, GenerationRequest
-from eredu.constraint import Constraint
+from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest
+from eredu.contract.constraint import Constraint
+from eredu.contract.errors import CapabilityError
 from eredu.engine.head_state import HeadState
 from eredu.engine.models import TargetModel
 from eredu.engine.proposal import propose
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
 from eredu.engine.target_executor import TargetExecutor
-from eredu.errors import CapabilityError
 from eredu.families.head import PredictionHeads
 from eredu.mlx.placement import Placement
 

@@ -7,8 +7,8 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from eredu.constraint import Constraint
-from eredu.errors import ConstraintError
+from eredu.contract.constraint import Constraint
+from eredu.contract.errors import ConstraintError
 
 
 # rule: constraints.mask-on-every-row

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from eredu.backend import ResultT, SpeculativeGenerationVisitor
-from eredu.capability import MtpCapability, MtpCheckpointKind
+from eredu.contract.backend import ResultT, SpeculativeGenerationVisitor
+from eredu.contract.capability import MtpCapability, MtpCheckpointKind
+from eredu.contract.errors import CapabilityError, TokenizerError
+from eredu.contract.terminal import OutputText
 from eredu.engine.assistant_executor import AssistantExecutor
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.embedded_executor import EmbeddedExecutor
 from eredu.engine.models import AssistantModel, TargetModel
 from eredu.engine.target_executor import TargetExecutor
-from eredu.errors import CapabilityError, TokenizerError
-from eredu.mlx.adapter import lend_attention
+from eredu.mlx.adapter import patch_attention
 from eredu.mlx.cache import RollbackCache, SequenceCache
 from eredu.mlx.placement import Placement, on_cuda
 from eredu.mlx.row_cache import RowCache
-from eredu.terminal import OutputText
 from eredu.text.fingerprint import require_same_tokenizer
 
 CUDA_BUCKET = 512
@@ -154,11 +154,11 @@ def attention_bucket() -> int | None:
 
 def attention_cache(checkpoint: LoadedCheckpoint) -> type[RollbackCache]:
     """Cache of its full-attention layers: on CUDA one that attends for itself, where the family lends its attention."""
-    return RowCache if attention_bucket() is not None and lend_attention(checkpoint.model) else RollbackCache
+    return RowCache if attention_bucket() is not None and patch_attention(checkpoint.model) else RollbackCache
 
 
 def _stubborn_kinds(checkpoint: LoadedCheckpoint) -> frozenset[str]:
-    return SequenceCache(checkpoint.model, recurrences=checkpoint.recurrences).stubborn_kinds
+    return SequenceCache(checkpoint.model, recurrences=checkpoint.recurrences).kinds_without_rollback
 
 
 def _require_rollback(role: str, checkpoint: LoadedCheckpoint) -> None:

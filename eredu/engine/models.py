@@ -10,10 +10,10 @@ from functools import cached_property
 import mlx.core as mx
 import numpy as np
 
+from eredu.contract.options import MAX_PROPOSALS
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.cache import RollbackCache, SequenceCache
 from eredu.mlx.recurrent import Recurrence
-from eredu.options import MAX_PROPOSALS
 
 DRAFTER_FEEDS = 2 * (MAX_PROPOSALS + 1)
 """Feeds that an assistant may have to take back: one a proposal, of a block and of the branch behind it."""

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.checkpoints.names import cache_directory
+from eredu.contract.errors import CapabilityError, CheckpointError, TokenizerError
 from eredu.engine.alignment import FollowedRows, TargetRows, follow
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.models import TargetModel
-from eredu.errors import CapabilityError, CheckpointError, TokenizerError
 from eredu.families.filling import parameters_of
 from eredu.families.head import PredictionHeads
 from eredu.text.tokenizer import Tokenizer

@@ -6,13 +6,13 @@ from typing import cast
 
 import mlx.core as mx
 
+from eredu.contract.options import AcceptanceRule
 from eredu.engine.addresses import draft_key
 from eredu.engine.masks import mask_rows
 from eredu.engine.sequence import MlxBlock, MlxSequence
 from eredu.mlx.draws import draw, key_rows
 from eredu.mlx.history import HistoryRows
 from eredu.mlx.rows import process_rows
-from eredu.options import AcceptanceRule
 
 
 def propose(sequence: MlxSequence, block: MlxBlock, logits: mx.array, *, round_position: int, index: int) -> None:

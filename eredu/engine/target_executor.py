@@ -6,13 +6,14 @@ from typing import cast
 
 import mlx.core as mx
 
-from eredu.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
-from eredu.constraint import Constraint
+from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
+from eredu.contract.constraint import Constraint
+from eredu.contract.errors import CapabilityError
+from eredu.contract.options import AcceptanceRule
 from eredu.engine.addresses import coin_keys, final_keys, noise_keys
 from eredu.engine.masks import mask_rows
 from eredu.engine.models import TargetModel
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
-from eredu.errors import CapabilityError
 from eredu.mlx.acceptance import reject, verify_block
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.draws import draw, key_rows
@@ -20,7 +21,6 @@ from eredu.mlx.history import HistoryRows
 from eredu.mlx.placement import Completion, Placement
 from eredu.mlx.rows import process_rows
 from eredu.mlx.summary import Summary
-from eredu.options import AcceptanceRule
 
 
 class TargetExecutor:
@@ -97,7 +97,7 @@ class TargetExecutor:
         sequence.running = [other for other in sequence.running if other is not verification.completion]
         return verification.summary.read()
 
-    def branch_head(self, sequence: MlxSequence, branch: MlxBlock) -> int:  # noqa: ARG002
+    def bonus_guess(self, sequence: MlxSequence, branch: MlxBlock) -> int:  # noqa: ARG002
         """The branch's guess at the bonus."""
         return cast(int, branch.tokens[0].item())
 
@@ -118,14 +118,14 @@ class TargetExecutor:
             completion.wait()
         sequence.running = []
         sequence.ahead = None
-        if not sequence.target.stubborn_kinds:
+        if not sequence.target.kinds_without_rollback:
             sequence.target.rollback(min(sequence.target.length, len(sequence.tokens) - 1))
 
     # ---- pieces --------------------------------------------------------------------------------------------------
 
     def _runs_ahead(self, sequence: MlxSequence, block: MlxBlock) -> bool:
         """Whether the round behind an empty block may start before the host knows its leading token."""
-        return block.count == 0 and not block.constraints and not sequence.target.stubborn_kinds
+        return block.count == 0 and not block.constraints and not sequence.target.kinds_without_rollback
 
     # rule: commit.leading-token-uncached, scheduling.prefill-in-chunks
     def _feed_prompt(self, sequence: MlxSequence, cache: SequenceCache, limit: int) -> int:

@@ -16,10 +16,10 @@ from typing import Any, cast
 
 import mlx.core as mx
 
+from eredu.contract.options import MAX_PROPOSALS
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.gated_rows import lend_gated_delta
 from eredu.mlx.taps import note_states
-from eredu.options import MAX_PROPOSALS
 
 BLOCK_ROWS = MAX_PROPOSALS + 1
 """Rows of the longest verification: the leading token and the proposals."""

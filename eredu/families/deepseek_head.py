@@ -15,9 +15,9 @@ import mlx.nn as nn
 from eredu.families.filling import fill_module
 from eredu.families.fused_head import stated_wiring
 from eredu.families.head_tensors import HeadTensors
+from eredu.families.mlx_lm_patches import mend_layers
 from eredu.families.stage_tensors import convert_blocks, is_copy, take_module
 from eredu.families.staged_heads import Stage, StagedHeads, StageModule
-from eredu.families.target_mends import mend_layers
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.cache import RollbackCache, RollbackList
 

@@ -10,7 +10,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 from eredu.mlx.adapter import evaluate_model, quantize_as_stored
 
 SHOWN = 4

@@ -17,7 +17,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from eredu.checkpoints.config import ModelConfig
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 from eredu.families.filling import parameters_of
 from eredu.families.head import HeadTraits
 from eredu.families.target_parts import TargetParts

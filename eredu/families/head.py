@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import mlx.core as mx
 import mlx.nn as nn
 
-from eredu.errors import CapabilityError
+from eredu.contract.errors import CapabilityError
 from eredu.mlx.taps import Recording
 
 

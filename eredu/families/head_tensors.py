@@ -17,7 +17,7 @@ from eredu.checkpoints.config import ModelConfig, read_config
 from eredu.checkpoints.heads import head_names, weight_pattern
 from eredu.checkpoints.layout import Layout, head_layouts
 from eredu.checkpoints.safetensors_header import read_directory_headers
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 FLOATING = frozenset({mx.float32, mx.float16, mx.bfloat16})
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from eredu.checkpoints.heads import DEEPSEEK, QWEN
-from eredu.errors import CapabilityError
+from eredu.contract.errors import CapabilityError
 from eredu.families.deepseek_head import load_deepseek_heads
 from eredu.families.head import PredictionHeads
 from eredu.families.head_tensors import HeadTensors, read_head_tensors

@@ -14,13 +14,13 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from eredu.checkpoints.config import ModelConfig
-from eredu.errors import CapabilityError, CheckpointError
+from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.families.filling import fill_module
 from eredu.families.fused_head import stated_wiring
 from eredu.families.head_tensors import HeadTensors
+from eredu.families.mlx_lm_patches import mend_layers
 from eredu.families.stage_tensors import convert_blocks
 from eredu.families.staged_heads import Stage, StagedHeads, StageModule
-from eredu.families.target_mends import mend_layers
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.cache import RollbackCache, RollbackList
 

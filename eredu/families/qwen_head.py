@@ -17,7 +17,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from eredu.checkpoints.heads import stated_depth
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 from eredu.families.filling import fill_module
 from eredu.families.fused_head import AFTER_NORMS, FusedHeads, FusedModule, stated_wiring
 from eredu.families.head_tensors import HeadTensors

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import mlx.core as mx
 import mlx.nn as nn
 
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 from eredu.families.head_tensors import HeadTensors
 from eredu.families.target_parts import TargetParts
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import mlx.core as mx
 
-from eredu.errors import CapabilityError
+from eredu.contract.errors import CapabilityError
 from eredu.mlx.adapter import LanguageModel
 
 

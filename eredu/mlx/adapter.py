@@ -25,7 +25,7 @@ from mlx_lm.models.ssm import ssm_update
 from mlx_lm.utils import _get_classes, dequantize_model, infer_quant_config, load_model
 
 from eredu.checkpoints.rotary import with_flat_rotary
-from eredu.errors import CapabilityError, CheckpointError
+from eredu.contract.errors import CapabilityError, CheckpointError
 
 SIGNATURES: dict[str, tuple[str, ...]] = {
     "mlx_lm.utils.load_model": (
@@ -126,10 +126,10 @@ __all__ = [
     "gated_delta_decay",
     "gated_delta_update",
     "is_quantized",
-    "lend_attention",
     "load_directory",
     "make_caches",
     "normalize_qk",
+    "patch_attention",
     "quantize_as_stored",
     "ssm_update",
     "widened",
@@ -293,7 +293,7 @@ LENDING = frozenset({"mlx_lm.models.llama", "mlx_lm.models.qwen2", "mlx_lm.model
 """Modules whose decoders attend by one call of `scaled_dot_product_attention`, with nothing but a causal mask."""
 
 
-def lend_attention(model: LanguageModel) -> bool:
+def patch_attention(model: LanguageModel) -> bool:
     """Let a cache with a true `attends` attend for itself in the model's family; return whether the family can.
 
     mlx-lm's decoders look the function up in their own module, so it is replaced there, once, by one that asks the

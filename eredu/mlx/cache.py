@@ -12,7 +12,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from eredu.errors import CapabilityError
+from eredu.contract.errors import CapabilityError
 from eredu.mlx.adapter import AppendCache, CacheList, LanguageModel, make_caches
 from eredu.mlx.fusion import visible_columns, visible_scores
 from eredu.mlx.recurrent import TARGET_FEEDS, Journal, JournalledFeed, Recurrence
@@ -123,7 +123,7 @@ class SequenceCache:
         return self._length
 
     @property
-    def stubborn_kinds(self) -> frozenset[str]:
+    def kinds_without_rollback(self) -> frozenset[str]:
         """Kinds of cache in use that cannot be rolled back exactly; empty if all can."""
         return frozenset(
             type(layer).__name__
@@ -168,8 +168,8 @@ class SequenceCache:
             return
         if not 0 <= length < self._length:
             raise CapabilityError(f"a cache of {self._length} tokens cannot be rolled back to {length}")
-        if self.stubborn_kinds:
-            raise CapabilityError(f"caches of kind {sorted(self.stubborn_kinds)} cannot be rolled back exactly")
+        if self.kinds_without_rollback:
+            raise CapabilityError(f"caches of kind {sorted(self.kinds_without_rollback)} cannot be rolled back exactly")
         self._journal.rollback(self.layers, length)
         for layer in self.layers:
             if _rolls_back(layer):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import mlx.core as mx
 
-from eredu.randomness import Words
+from eredu.contract.randomness import Words
 
 _BELOW_ONE = 1.0 - 2.0**-24
 """Largest float32 below 1."""

@@ -17,7 +17,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from eredu.checkpoints.gguf_header import GgufHeader, read_gguf_header
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 from eredu.mlx.adapter import LanguageModel, build_llama, evaluate_model
 
 READABLE_TYPES = frozenset({"F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0", "Q2_K", "Q6_K"})

@@ -15,7 +15,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from eredu.errors import OptionError
+from eredu.contract.errors import OptionError
 
 
 class PlacementKind(StrEnum):

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 
-from eredu.errors import CapabilityError
+from eredu.contract.errors import CapabilityError
 from eredu.mlx.taps import Recording
 
 State = tuple[mx.array | None, ...]

@@ -10,8 +10,8 @@ import math
 
 import mlx.core as mx
 
+from eredu.contract.options import SamplingOptions
 from eredu.mlx.history import HistoryRows
-from eredu.options import SamplingOptions
 
 _COLDEST = 2.0**-126
 """Smallest normal float32: below it nothing but the maximum is left anyway."""

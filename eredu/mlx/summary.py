@@ -13,8 +13,8 @@ from typing import Self, cast
 
 import mlx.core as mx
 
-from eredu.backend import VerificationOutcome
-from eredu.errors import AcceptanceError
+from eredu.contract.backend import VerificationOutcome
+from eredu.contract.errors import AcceptanceError
 from eredu.mlx.acceptance import Verdict
 from eredu.mlx.fusion import fused
 

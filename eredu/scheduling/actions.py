@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic
 
-from eredu.backend import BlockT, SequenceT, SpeculativeExecutor, VerificationT
-from eredu.errors import EreduError
-from eredu.events import TokensCommitted
-from eredu.options import MtpSchedulerOptions
+from eredu.contract.backend import BlockT, SequenceT, SpeculativeExecutor, VerificationT
+from eredu.contract.errors import EreduError
+from eredu.contract.events import TokensCommitted
+from eredu.contract.options import MtpSchedulerOptions
+from eredu.contract.terminal import FinishReason
 from eredu.scheduling.clipping import clip_depth
-from eredu.scheduling.contract import check_block, check_outcome, check_promotion
-from eredu.scheduling.ledger import Ring, branches, in_flight
+from eredu.scheduling.event_queue import Outbox
+from eredu.scheduling.executor_checks import check_block, check_outcome, check_promotion
 from eredu.scheduling.lookahead import planned_length
-from eredu.scheduling.outbox import Outbox
 from eredu.scheduling.phase import Phase
-from eredu.scheduling.record import RequestRecord, Round
+from eredu.scheduling.request_state import RequestRecord, Round
 from eredu.scheduling.resolution import BranchView, Resolution, resolve_round
+from eredu.scheduling.schedule_statistics import Ring, branches, in_flight
 from eredu.scheduling.trace import Tracer
-from eredu.terminal import FinishReason
 
 
 class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
@@ -174,7 +174,7 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
         branch = current.branch
         if branch is None:
             return None
-        return BranchView(current.planned, branch.count, lambda: self._executor.branch_head(record.sequence, branch))
+        return BranchView(current.planned, branch.count, lambda: self._executor.bonus_guess(record.sequence, branch))
 
     def _install(
         self,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from eredu.backend import ExecutorTraits, GenerationRequest
-from eredu.errors import OptionError
-from eredu.terminal import StopSequences, TerminalWatch
+from eredu.contract.backend import ExecutorTraits, GenerationRequest
+from eredu.contract.errors import OptionError
+from eredu.contract.terminal import StopSequences, TerminalWatch
 
 
 def admit(request: GenerationRequest, traits: ExecutorTraits) -> TerminalWatch:

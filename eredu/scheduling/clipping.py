@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eredu.backend import ExecutorTraits
-from eredu.statistics import ClipReason
+from eredu.contract.backend import ExecutorTraits
+from eredu.contract.statistics import ClipReason
 
 
 @dataclass(frozen=True, slots=True)

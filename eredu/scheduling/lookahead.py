@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from eredu.backend import ExecutorTraits
+from eredu.contract.backend import ExecutorTraits
+from eredu.contract.statistics import BranchOutcome
 from eredu.scheduling.clipping import clip_depth
-from eredu.statistics import BranchOutcome
 
 
 # rule: lookahead.planned-length, lookahead.exact-promotion-only

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from eredu.errors import PhaseError
+from eredu.contract.errors import PhaseError
 
 
 class Phase(StrEnum):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eredu.backend import CommitPlan, ExecutorTraits, VerificationOutcome
+from eredu.contract.backend import CommitPlan, ExecutorTraits, VerificationOutcome
+from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics, RoundReport
+from eredu.contract.terminal import TerminalWatch, Walk
 from eredu.scheduling.clipping import Depth, clip_depth
 from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, resolve_branch
-from eredu.statistics import BranchOutcome, ClipReason, RequestStatistics, RoundReport
-from eredu.terminal import TerminalWatch, Walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from eredu.backend import GenerationRequest, SpeculativeExecutor
-from eredu.events import EventSink
-from eredu.options import MtpSchedulerOptions
+from eredu.contract.backend import GenerationRequest, SpeculativeExecutor
+from eredu.contract.events import EventSink
+from eredu.contract.options import MtpSchedulerOptions
 from eredu.scheduling.scheduler import SpeculativeScheduler
 from eredu.scheduling.trace import TraceSink
 

@@ -13,20 +13,20 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic
 
-from eredu.backend import BlockT, CommitPlan, GenerationRequest, SequenceT, SpeculativeExecutor, VerificationT
-from eredu.errors import EreduError, OptionError, SchedulerStalledError
-from eredu.events import EventSink, RequestFinished, TokensCommitted
-from eredu.options import MtpSchedulerOptions
+from eredu.contract.backend import BlockT, CommitPlan, GenerationRequest, SequenceT, SpeculativeExecutor, VerificationT
+from eredu.contract.errors import EreduError, OptionError, SchedulerStalledError
+from eredu.contract.events import EventSink, RequestFinished, TokensCommitted
+from eredu.contract.options import MtpSchedulerOptions
+from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
+from eredu.contract.terminal import FinishReason
 from eredu.scheduling.actions import RequestActions
 from eredu.scheduling.admission import admit
-from eredu.scheduling.ledger import ScheduleLedger
+from eredu.scheduling.event_queue import Outbox
 from eredu.scheduling.lookahead import AdaptiveLookahead
-from eredu.scheduling.outbox import Outbox
 from eredu.scheduling.phase import SUBMITTED, Phase
-from eredu.scheduling.record import RequestRecord
+from eredu.scheduling.request_state import RequestRecord
+from eredu.scheduling.schedule_statistics import ScheduleLedger
 from eredu.scheduling.trace import Tracer, TraceSink
-from eredu.statistics import RequestStatistics, ScheduleStatistics
-from eredu.terminal import FinishReason
 
 
 class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec
 
-from eredu.backend import ExecutorTraits, VerificationOutcome
-from eredu.options import MtpSchedulerOptions
+from eredu.contract.backend import ExecutorTraits, VerificationOutcome
+from eredu.contract.options import MtpSchedulerOptions
+from eredu.contract.terminal import FinishReason, Walk
 from eredu.scheduling.phase import Phase
-from eredu.scheduling.record import RequestRecord
+from eredu.scheduling.request_state import RequestRecord
 from eredu.scheduling.resolution import Resolution
-from eredu.terminal import FinishReason, Walk
 
 TraceSink = Callable[[dict[str, Any]], None]
 Record = RequestRecord[Any, Any, Any]

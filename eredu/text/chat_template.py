@@ -17,7 +17,7 @@ import jinja2
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from eredu.errors import TokenizerError
+from eredu.contract.errors import TokenizerError
 
 Message = Mapping[str, Any]
 """One turn: `role`, `content`, and whatever else the template of the model reads."""

@@ -10,7 +10,7 @@ import hashlib
 import struct
 from dataclasses import dataclass
 
-from eredu.errors import TokenizerError
+from eredu.contract.errors import TokenizerError
 from eredu.text.vocabulary import Vocabulary
 
 DOMAIN = b"eredu.tokenizer-fingerprint.v1\0"

@@ -12,7 +12,7 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken, decoders, models, processors
 
-from eredu.errors import TokenizerError
+from eredu.contract.errors import TokenizerError
 from eredu.text.chat_template import ChatTemplate
 from eredu.text.huggingface import LibraryEncoder
 from eredu.text.pieces import Alphabet, TokenPieces

@@ -14,7 +14,7 @@ from typing import Any
 
 import tokenizers
 
-from eredu.errors import TokenizerError
+from eredu.contract.errors import TokenizerError
 from eredu.text.chat_template import ChatTemplate
 from eredu.text.pieces import pieces_of_decoder
 from eredu.text.tokenizer import Tokenizer

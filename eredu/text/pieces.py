@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from eredu.errors import TokenizerError
+from eredu.contract.errors import TokenizerError
 from eredu.text.vocabulary import Vocabulary
 
 METASPACE = "▁"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tokenizers import Regex, normalizers, pre_tokenizers
 
-from eredu.errors import TokenizerError
+from eredu.contract.errors import TokenizerError
 
 CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 NEWLINES_AND_SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"

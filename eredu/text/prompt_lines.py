@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from eredu.errors import OptionError
+from eredu.contract.errors import OptionError
 
 PromptT = TypeVar("PromptT")
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from eredu.errors import TokenizerError
+from eredu.contract.errors import TokenizerError
 from eredu.text.pieces import BYTE_PIECES, METASPACE
 from eredu.text.vocabulary import Vocabulary
 

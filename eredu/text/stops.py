@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from eredu.errors import OptionError
+from eredu.contract.errors import OptionError
 
 
 @dataclass(frozen=True, slots=True)

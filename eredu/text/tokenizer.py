@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
-from eredu.errors import TokenizerError
+from eredu.contract.errors import TokenizerError
 from eredu.text.chat_template import ChatTemplate, Message
 from eredu.text.fingerprint import Fingerprint, fingerprint
 from eredu.text.output import StreamingText

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from eredu.errors import TokenizerError
+from eredu.contract.errors import TokenizerError
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eredu_conformance.protocol import Acceptance, Capabilities, Feature
 
 if TYPE_CHECKING:
-    from eredu_conformance.checks.bench import Bench
+    from eredu_conformance.checks.subject_session import Bench
 
 
 class Kind(StrEnum):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import CheckFailure, Counterexample
-from eredu_conformance.checks.oracle import PlainOracle
+from eredu_conformance.checks.expected_output import PlainOracle
 from eredu_conformance.checks.shrinking import shrink
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Answer, SkippedRunError
 

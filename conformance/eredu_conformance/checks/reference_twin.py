@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.comparing import Verdict, first_difference
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Answer
 from eredu_conformance.subjects.reference import Jitter, ReferenceSubject

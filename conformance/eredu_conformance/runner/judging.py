@@ -7,8 +7,8 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, CheckFailure
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.protocol import SkippedRunError
 from eredu_conformance.runner.result import CheckResult, Outcome
 

@@ -17,9 +17,9 @@ from contextlib import suppress
 from multiprocessing.util import Finalize
 from pathlib import Path
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, Kind
 from eredu_conformance.checks.registry import check_named
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.protocol import (
     Blame,
     Capabilities,

@@ -29,18 +29,18 @@ from eredu import (
     load_assistant,
 )
 from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.contract.errors import OptionError
+from eredu.contract.events import Event
+from eredu.contract.options import MAX_PROPOSALS
+from eredu.contract.randomness import RequestRandomness
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.errors import OptionError
-from eredu.events import Event
-from eredu.options import MAX_PROPOSALS
-from eredu.randomness import RequestRandomness
-from eredu.validation.rounds import RoundLog
 from eredu_conformance.protocol.capabilities import Capabilities, Feature
 from eredu_conformance.protocol.errors import SkippedRunError
 from eredu_conformance.protocol.options import Acceptance, RunOptions, Schedule
 from eredu_conformance.protocol.run import Answer, Finish, Request, Round, Run, RunResult
 from eredu_conformance.subjects.automaton import automaton_constraint
 from eredu_conformance.subjects.grammar_state import GrammarState
+from eredu_validation.measures.rounds import RoundLog
 
 MAX_BATCH = 1024
 """No limit of the scheduler's: a bound on what one run of the suite may ask."""

@@ -22,9 +22,9 @@ from eredu import (
     load_assistant,
 )
 from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.contract.events import Event
+from eredu.contract.randomness import RequestRandomness
 from eredu.engine.mlx_backend import MlxBackend
-from eredu.events import Event
-from eredu.randomness import RequestRandomness
 from eredu.scheduling.run import run_requests
 from eredu_conformance.subjects.forced_executor import ForcedExecutor, OwnDraft
 

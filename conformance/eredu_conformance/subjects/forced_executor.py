@@ -13,8 +13,8 @@ from typing import NamedTuple
 import mlx.core as mx
 
 from eredu import GenerationRequest
-from eredu.backend import CommitPlan, ExecutorTraits, VerificationOutcome
-from eredu.constraint import Constraint
+from eredu.contract.backend import CommitPlan, ExecutorTraits, VerificationOutcome
+from eredu.contract.constraint import Constraint
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
 from eredu.engine.target_executor import TargetExecutor
 
@@ -88,9 +88,9 @@ class ForcedExecutor:
         """As the inner executor."""
         return self.inner.wait(sequence, verification)
 
-    def branch_head(self, sequence: MlxSequence, branch: MlxBlock) -> int:
+    def bonus_guess(self, sequence: MlxSequence, branch: MlxBlock) -> int:
         """As the inner executor."""
-        return self.inner.branch_head(sequence, branch)
+        return self.inner.bonus_guess(sequence, branch)
 
     def commit(self, sequence: MlxSequence, plan: CommitPlan, branch: MlxBlock | None) -> MlxBlock | None:
         """As the inner executor."""

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from eredu.constraint import Constraint
-from eredu.errors import ConstraintError
+from eredu.contract.constraint import Constraint
+from eredu.contract.errors import ConstraintError
 from eredu_reference import constraint as reference
 from eredu_reference.errors import ConstraintError as ReferenceConstraintError
 
 
 @dataclass(frozen=True)
 class GrammarState:
-    """Implements `eredu.constraint.Constraint` over a grammar of the reference.
+    """Implements `eredu.contract.constraint.Constraint` over a grammar of the reference.
 
     Attributes:
         grammar: The grammar.

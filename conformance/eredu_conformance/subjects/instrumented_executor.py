@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from eredu.backend import (
+from eredu.contract.backend import (
     BlockT,
     CommitPlan,
     ExecutorTraits,
@@ -17,9 +17,9 @@ from eredu.backend import (
     VerificationOutcome,
     VerificationT,
 )
-from eredu.constraint import Constraint
+from eredu.contract.constraint import Constraint
 
-METHODS = ("open", "prefill", "draft", "submit", "branch", "wait", "branch_head", "commit", "close")
+METHODS = ("open", "prefill", "draft", "submit", "branch", "wait", "bonus_guess", "commit", "close")
 """The methods of `SpeculativeExecutor` that act."""
 
 T = TypeVar("T")
@@ -130,9 +130,9 @@ class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
         result: VerificationOutcome = self._forward("wait", sequence, verification)
         return result
 
-    def branch_head(self, sequence: SequenceT, branch: BlockT) -> int:
+    def bonus_guess(self, sequence: SequenceT, branch: BlockT) -> int:
         """Log, delay, fail or forward."""
-        result: int = self._forward("branch_head", sequence, branch)
+        result: int = self._forward("bonus_guess", sequence, branch)
         return result
 
     def commit(self, sequence: SequenceT, plan: CommitPlan, branch: BlockT | None) -> BlockT | None:

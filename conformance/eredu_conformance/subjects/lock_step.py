@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from eredu.events import Event
-from eredu.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.events import Event
+from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.scheduling.phase import Phase
 from eredu_conformance.oracles.grammars import bracket_grammar
 from eredu_conformance.subjects.grammar_state import GrammarState

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from eredu_conformance.checks.oracle import sampling_of
+from eredu_conformance.checks.expected_output import sampling_of
 from eredu_conformance.checks.pairs import every_checkpoint
 from eredu_conformance.crafted import Architecture, BigramCheckpoint, CraftedCheckpoint
 from eredu_conformance.crafted.tables import cycle_table

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import NamedTuple
 
-from eredu.options import GenerationOptions, SamplingOptions
+from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu_reference.acceptance import (
     block_length,
     block_weights,

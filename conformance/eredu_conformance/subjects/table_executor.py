@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from eredu.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
-from eredu.constraint import Constraint
-from eredu.errors import AcceptanceError
+from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
+from eredu.contract.constraint import Constraint
+from eredu.contract.errors import AcceptanceError
 from eredu_conformance.subjects.grammar_state import GrammarTrack
 from eredu_conformance.subjects.table_decisions import decide, draw_proposal, reference_sampling
 from eredu_conformance.subjects.table_sequence import TableBlock, TableSequence, TableVerification, require
@@ -138,7 +138,7 @@ class TableExecutor:
         verification.outcome = VerificationOutcome(block.tokens, accepted, token)
         return verification.outcome
 
-    def branch_head(self, sequence: TableSequence, branch: TableBlock) -> int:
+    def bonus_guess(self, sequence: TableSequence, branch: TableBlock) -> int:
         """The branch's first token."""
         require(sequence.branch is branch, f"{sequence.name}: reading a branch of another round")
         outcome = None if sequence.running is None else sequence.running.outcome

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from eredu.backend import GenerationRequest
-from eredu.constraint import Constraint
-from eredu.events import Event, RequestFinished, TokensCommitted
-from eredu.options import GenerationOptions, MtpSchedulerOptions
-from eredu.randomness import RequestRandomness
+from eredu.contract.backend import GenerationRequest
+from eredu.contract.constraint import Constraint
+from eredu.contract.events import Event, RequestFinished, TokensCommitted
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
+from eredu.contract.randomness import RequestRandomness
+from eredu.contract.terminal import OutputText
 from eredu.scheduling.scheduler import SpeculativeScheduler
-from eredu.terminal import OutputText
 from eredu_conformance.subjects.grammar_state import GrammarState
 from eredu_conformance.subjects.instrumented_executor import Call, Fault, InstrumentedExecutor
 from eredu_conformance.subjects.table_decisions import reference_sampling

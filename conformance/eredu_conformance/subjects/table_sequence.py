@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eredu.backend import GenerationRequest, VerificationOutcome
+from eredu.contract.backend import GenerationRequest, VerificationOutcome
 from eredu_conformance.subjects.grammar_state import GrammarTrack
 from eredu_reference.caches import Cache
 from eredu_reference.models import Output

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from eredu.contract.errors import OptionError
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.errors import OptionError
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
 from eredu_benchmarks.acceptance import AcceptanceProfile

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import eredu
+from eredu.contract.errors import OptionError
 from eredu.engine.alignment import FollowedRows
-from eredu.errors import OptionError
 from eredu.families.fused_head import Wiring
 from eredu_benchmarks.benchmark import BenchmarkPlan, align_all
 from eredu_benchmarks.head_alignment import HeadRows, align_heads

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eredu.contract.errors import OptionError
+from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.errors import OptionError
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
-from eredu.options import GenerationOptions, SamplingOptions
 from eredu_benchmarks.held_out import HeldOutChats
 from eredu_benchmarks.measurement import measure, rotated, runs_of
 from eredu_benchmarks.mlx_vlm_peer import VlmPeer

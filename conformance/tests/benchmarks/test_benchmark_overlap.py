@@ -6,7 +6,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from eredu.options import GenerationOptions
+from eredu.contract.options import GenerationOptions
 from eredu_benchmarks.measurement import measure
 from eredu_benchmarks.overlap import PROMPTS, load_overlap_pair, same_tokens
 from eredu_benchmarks.overlap_pair import OverlapShape

@@ -10,7 +10,7 @@ from safetensors import safe_open
 
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.commands.pair import Pair
-from eredu.options import GenerationOptions, SamplingOptions
+from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu_benchmarks.checkpoint_shape import SHAPES, QwenShape
 from eredu_benchmarks.random_checkpoint import ShardWriter, weights, write_random
 from eredu_benchmarks.rounds import measure_rounds, run_once, settle

@@ -9,13 +9,13 @@ import mlx.nn as nn
 import pytest
 from mlx.utils import tree_flatten
 
-from eredu.capability import MtpCapability, MtpCheckpointKind
 from eredu.checkpoints.caches import CacheKind, Rollback
 from eredu.checkpoints.directory import inspect_directory
 from eredu.checkpoints.heads import RUNNABLE
 from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.names import draft_path
-from eredu.errors import CheckpointError
+from eredu.contract.capability import MtpCapability, MtpCheckpointKind
+from eredu.contract.errors import CheckpointError
 from eredu.families.loading import LOADERS
 
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]

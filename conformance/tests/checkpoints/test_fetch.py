@@ -19,7 +19,7 @@ from eredu.checkpoints.names import (
     target_path,
 )
 from eredu.commands import fetch as command
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 CONTENT = b"GGUF" + bytes(range(256)) * 20
 

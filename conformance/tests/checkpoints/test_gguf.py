@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eredu.capability import MtpCapability, MtpCheckpointKind
 from eredu.checkpoints.caches import CacheKind, Rollback
 from eredu.checkpoints.gguf_header import read_gguf_header
 from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.names import target_path
-from eredu.errors import CheckpointError
+from eredu.contract.capability import MtpCapability, MtpCheckpointKind
+from eredu.contract.errors import CheckpointError
 
 WriteGguf = Callable[..., Path]
 

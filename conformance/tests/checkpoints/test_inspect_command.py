@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from eredu.checkpoints.names import draft_path
 from eredu.commands.inspect import fit_named, inspect, inspect_named
-from eredu.errors import CheckpointError, TokenizerError
+from eredu.contract.errors import CheckpointError, TokenizerError
 
 app = typer.Typer()
 app.command()(inspect)

@@ -1,7 +1,7 @@
 import pytest
 
 from eredu.checkpoints.matching import ModelSide, match_assistant
-from eredu.errors import CheckpointError, TokenizerError
+from eredu.contract.errors import CheckpointError, TokenizerError
 from eredu.text.fingerprint import fingerprint
 from eredu.text.vocabulary import Vocabulary
 

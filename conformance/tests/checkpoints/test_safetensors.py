@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from eredu.checkpoints.safetensors_header import INDEX_NAME, read_directory_headers, read_safetensors_header
-from eredu.errors import CheckpointError
+from eredu.contract.errors import CheckpointError
 
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
 PackTensors = Callable[[Shapes], bytes]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eredu_conformance.checks.bench import Bench
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.subjects.reference import ReferenceSubject
 from eredu_reference import PIECES
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from eredu_conformance.checks.expected_output import PlainOracle
 from eredu_conformance.checks.law.chi_square import (
     critical_value,
     noncentral_survival,
@@ -17,7 +18,6 @@ from eredu_conformance.checks.law.expected_law import ExpectedLaw
 from eredu_conformance.checks.law.likelihood_ratio import Law, Stratum, likelihood_ratio_test
 from eredu_conformance.checks.law.sampled import ALPHA, Design, designs, judge
 from eredu_conformance.checks.law_pairs import law_pairs
-from eredu_conformance.checks.oracle import PlainOracle
 from eredu_conformance.protocol import Acceptance, Request
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from eredu_conformance.checks.oracle import PlainOracle, sampling_of
+from eredu_conformance.checks.expected_output import PlainOracle, sampling_of
 from eredu_conformance.checks.path.options import SETTINGS, option_trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Finish, Request, RunOptions

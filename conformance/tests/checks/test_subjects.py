@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from eredu_conformance.checks.bench import Bench
-from eredu_conformance.checks.oracle import PlainOracle
+from eredu_conformance.checks.expected_output import PlainOracle
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.crafted.__main__ import main as write_pair

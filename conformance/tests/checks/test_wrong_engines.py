@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import CheckFailure
 from eredu_conformance.checks.registry import all_checks, check_named
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.faults import fault_named
 from eredu_conformance.protocol import Feature
 from eredu_conformance.runner.judging import judge

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eredu.commands import generate as generate_module
-from eredu.events import Event, TokensCommitted
+from eredu.contract.events import Event, TokensCommitted
 from eredu_conformance.crafted import PairDirectories
 
 CommandLine = Callable[..., Any]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from eredu.options import USUAL_PROPOSALS
+from eredu.contract.options import USUAL_PROPOSALS
 from eredu_conformance.zoo import Damage, ZooMember, write_damaged, write_head, zoo_member
 
 LENGTH = 24

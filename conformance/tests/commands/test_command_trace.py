@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eredu.options import GenerationOptions
+from eredu.contract.options import GenerationOptions
 from eredu_conformance.crafted import PairDirectories
 from eredu_conformance.subjects.table_pairs import Script
 from eredu_conformance.subjects.table_schedule import TableSchedule, table_request

@@ -9,16 +9,16 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from eredu.backend import GenerationRequest
-from eredu.constraint import Constraint
+from eredu.contract.backend import GenerationRequest
+from eredu.contract.constraint import Constraint
+from eredu.contract.options import GenerationOptions, SamplingOptions
+from eredu.contract.randomness import RequestRandomness
 from eredu.engine.assistant_executor import AssistantExecutor
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.engine.target_executor import TargetExecutor
 from eredu.loaded import BatchResult, GenerationResult, LoadedModel, PreparedRequest
 from eredu.mlx.placement import Placement, PlacementKind
-from eredu.options import GenerationOptions, SamplingOptions
-from eredu.randomness import RequestRandomness
 from eredu_conformance.tiny_models import TinyDecoder
 
 Pair = tuple[LoadedCheckpoint, Assistant]

@@ -9,9 +9,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from eredu.events import RequestFinished, TokensCommitted
+from eredu.contract.events import RequestFinished, TokensCommitted
+from eredu.contract.options import MtpSchedulerOptions
 from eredu.loaded import GenerationResult
-from eredu.options import MtpSchedulerOptions
 from eredu.scheduling.phase import Phase
 from eredu.scheduling.scheduler import SpeculativeScheduler
 

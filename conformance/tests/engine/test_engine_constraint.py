@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from eredu.errors import ConstraintError
+from eredu.contract.errors import ConstraintError
+from eredu.contract.options import MtpSchedulerOptions
 from eredu.loaded import GenerationResult
-from eredu.options import MtpSchedulerOptions
 
 Decode = Callable[..., GenerationResult]
 VOCABULARY = 40

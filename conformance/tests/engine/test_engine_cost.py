@@ -11,8 +11,8 @@ import pytest
 
 import eredu.engine.assistant_executor as assistant_module
 import eredu.engine.target_executor as target_module
+from eredu.contract.options import MtpSchedulerOptions
 from eredu.loaded import GenerationResult
-from eredu.options import MtpSchedulerOptions
 
 Decode = Callable[..., GenerationResult]
 

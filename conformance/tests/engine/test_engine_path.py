@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from eredu.contract.options import MtpSchedulerOptions
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.loaded import GenerationResult, LoadedModel, PreparedRequest
 from eredu.mlx.placement import Placement
-from eredu.options import MtpSchedulerOptions
 
 Decode = Callable[..., GenerationResult]
 

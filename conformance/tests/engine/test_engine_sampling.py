@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.loaded import GenerationResult
-from eredu.options import GenerationOptions, MtpSchedulerOptions
 from eredu_reference.acceptance import block_length, block_weights, rejection_length, residual
 from eredu_reference.requests import Sampling
 from eredu_reference.rows import processed_row

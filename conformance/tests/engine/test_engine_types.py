@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from eredu.backend import ResultT, SpeculativeGenerationVisitor
+from eredu.contract.backend import ResultT, SpeculativeGenerationVisitor
+from eredu.contract.terminal import OutputText
 from eredu.loaded import LoadedModel, PreparedRequest
-from eredu.terminal import OutputText
 
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
 from collections.abc import Sequence
-from eredu.backend import ResultT, SpeculativeGenerationVisitor
+from eredu.contract.backend import ResultT, SpeculativeGenerationVisitor
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel, PreparedRequest
-from eredu.terminal import OutputText
+from eredu.contract.terminal import OutputText
 
 
 class PlainBackend:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from eredu.evidence import Columns, Fingerprint
 from eredu_conformance.faults import fault_named
 from eredu_conformance.subjects.evidence import TableSubject
 from eredu_conformance.subjects.evidence.designs import LONG
 from eredu_reference import PIECES
 from eredu_reference.models import TableModel
+from eredu_validation.evidence import Columns, Fingerprint
 
 
 def columns(fault: str | None, seed: int, tokens: int) -> Columns:

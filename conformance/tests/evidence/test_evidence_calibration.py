@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eredu.evidence import Evidence, Terms
-from eredu.evidence.diagnostics import Diagnostic, diagnose, distance_test, g_test, holm
-from eredu.evidence.pit import Order
 from eredu_conformance.subjects.evidence.calibration import calibrate, subject
+from eredu_validation.evidence import Evidence, Terms
+from eredu_validation.evidence.diagnostics import Diagnostic, diagnose, distance_test, g_test, holm
+from eredu_validation.evidence.transforms import Order
 
 ALPHA = 0.05
 

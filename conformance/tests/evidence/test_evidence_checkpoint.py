@@ -9,8 +9,6 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from eredu.evidence import Emission, Evidence, Terms, columns_of
-from eredu.evidence.reuse import coin_of_the_draft, replacement_of_the_coin, replacement_of_the_draft
 from eredu_conformance.subjects.evidence import DESIGNS
 from eredu_conformance.subjects.evidence.checkpoint_designs import CHECKPOINT_DESIGNS, CheckpointDesign
 from eredu_conformance.subjects.evidence.checkpoint_models import CheckpointHead
@@ -30,6 +28,8 @@ from eredu_conformance.subjects.evidence.table_subject import OneNumberSource
 from eredu_reference import PIECES, Sampling
 from eredu_reference.caches import CacheRow
 from eredu_reference.rows import softmax
+from eredu_validation.evidence import Emission, Evidence, Terms, columns_of
+from eredu_validation.evidence.reuse import coin_of_the_draft, replacement_of_the_coin, replacement_of_the_draft
 
 LOUD = ["greedy-draft-called-sampled", "drafts-numbered-within-the-round"]
 """Faults that a hundred tokens show."""

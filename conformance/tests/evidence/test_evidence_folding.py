@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eredu.errors import EvidenceError
-from eredu.evidence import Emission, Evidence, Stratum, Terms, columns_of
-from eredu.evidence.emission import Floats
-from eredu.evidence.folding import IMPOSSIBLE, OTHERS, Folding
-from eredu.evidence.pit import View
-from eredu.evidence.portfolio import portfolio
+from eredu.contract.errors import EvidenceError
+from eredu_validation.evidence import Emission, Evidence, Stratum, Terms, columns_of
+from eredu_validation.evidence.emission import Floats
+from eredu_validation.evidence.folding import IMPOSSIBLE, OTHERS, Folding
+from eredu_validation.evidence.portfolio import portfolio
+from eredu_validation.evidence.transforms import View
 
 WIDTH, CELLS = 3_000, 64
 

@@ -7,10 +7,10 @@ import math
 import pytest
 from scipy import stats
 
-from eredu.evidence import Design, needed_divergence
-from eredu.evidence.chi_square import upper_tail
-from eredu.evidence.diagnostics import distance_test, g_test
-from eredu.evidence.pit import Order
+from eredu_validation.evidence import Design, needed_divergence
+from eredu_validation.evidence.chi_square import upper_tail
+from eredu_validation.evidence.diagnostics import distance_test, g_test
+from eredu_validation.evidence.transforms import Order
 
 
 def test_needed_divergence_is_that_of_the_method() -> None:

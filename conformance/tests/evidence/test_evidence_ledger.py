@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from eredu.errors import EvidenceError
-from eredu.evidence import Book, Columns, Fingerprint, Ledger, Terms, log_e_of, merge, read_ledger
+from eredu.contract.errors import EvidenceError
+from eredu_validation.evidence import Book, Columns, Fingerprint, Ledger, Terms, log_e_of, merge, read_ledger
 
 TERMS = Terms(alpha=0.05)
 
@@ -137,7 +137,7 @@ def test_a_ledger_is_not_begun_twice_nor_written_by_two(
 WRITER = """
 import sys, numpy as np
 from pathlib import Path
-from eredu.evidence import Emission, Fingerprint, Ledger, Stratum, Terms
+from eredu_validation.evidence import Emission, Fingerprint, Ledger, Stratum, Terms
 row = np.full(4, 0.25)
 with Ledger.begin(Path(sys.argv[1]), Fingerprint(target="t"), Terms(alpha=0.05), seed=1) as ledger:
     evidence, request = ledger.book.evidence(), 0

@@ -12,13 +12,13 @@ from itertools import count
 import numpy as np
 import pytest
 
-from eredu.evidence import Columns, Evidence, Portfolio, Terms, portfolio
-from eredu.evidence.bets import Fixed, draft
-from eredu.evidence.emission import Floats
-from eredu.evidence.pit import Order, View, transform
 from eredu_conformance.subjects.evidence import TableSubject
 from eredu_conformance.subjects.evidence.designs import LONG
 from eredu_reference.models import TableModel
+from eredu_validation.evidence import Columns, Evidence, Portfolio, Terms, portfolio
+from eredu_validation.evidence.bets import Fixed, draft
+from eredu_validation.evidence.emission import Floats
+from eredu_validation.evidence.transforms import Order, View, transform
 
 LIFTS = 240
 """Grid points of V. The transform's bets are piecewise smooth in it, and the mean over the grid errs by their jumps."""

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eredu.evidence import Columns, Evidence, Terms, design_of
 from eredu_conformance.faults import FAULTS
 from eredu_conformance.subjects.evidence import DESIGNS, UNSEEN, measure
 from eredu_conformance.subjects.evidence.power import RACE, markdown
+from eredu_validation.evidence import Columns, Evidence, Terms, design_of
 
 LAW_FAULTS = [fault.name for fault in FAULTS if fault.killer == "law"]
 LOUD = [

@@ -8,14 +8,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eredu.evidence import Block, Columns, Emission, Evidence, Order, Stratum, Terms, columns_of, diagnose, strata_of
-from eredu.evidence.diagnostics import g_test
-from eredu.evidence.pit import transform
 from eredu_conformance.subjects.evidence import TableSubject
 from eredu_conformance.subjects.evidence.designs import LONG, PowerDesign
 from eredu_conformance.subjects.evidence.table_subject import CachedTable, OneNumberSource
 from eredu_reference import PIECES, Drafter, Schedule, decode_speculative
 from eredu_reference.models import TableModel
+from eredu_validation.evidence import (
+    Block,
+    Columns,
+    Emission,
+    Evidence,
+    Order,
+    Stratum,
+    Terms,
+    columns_of,
+    diagnose,
+    strata_of,
+)
+from eredu_validation.evidence.diagnostics import g_test
+from eredu_validation.evidence.transforms import transform
 
 
 def test_strata_follow_from_the_rounds() -> None:

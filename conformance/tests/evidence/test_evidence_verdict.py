@@ -10,8 +10,8 @@ import jsonschema  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from eredu.errors import EvidenceError
-from eredu.evidence import (
+from eredu.contract.errors import EvidenceError
+from eredu_validation.evidence import (
     Columns,
     Conclusion,
     Emission,
@@ -27,8 +27,8 @@ from eredu.evidence import (
     result_of_merged,
     result_schema,
 )
-from eredu.evidence.result import thinned
-from eredu.evidence.verdict import e_value_text, round_up
+from eredu_validation.evidence.result import thinned
+from eredu_validation.evidence.verdict import e_value_text, round_up
 
 TERMS = Terms(alpha=1e-4)
 

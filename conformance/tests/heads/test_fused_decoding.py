@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from eredu.capability import MtpCapability, MtpCheckpointKind
+from eredu.contract.capability import MtpCapability, MtpCheckpointKind
+from eredu.contract.errors import CapabilityError
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.embedded_executor import EmbeddedExecutor
 from eredu.engine.head_state import HeadState
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.errors import CapabilityError
 from eredu.loaded import GenerationResult, LoadedModel, PreparedRequest
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording
-from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu_conformance.zoo import zoo_member
 
 MEMBERS = ("qwen3.5", "qwen3.5-moe", "qwen3-next")

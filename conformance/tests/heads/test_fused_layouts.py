@@ -16,8 +16,8 @@ from safetensors.numpy import load_file, save_file
 
 from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.layout import Layout
+from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.errors import CapabilityError, CheckpointError
 from eredu.families.filling import parameters_of
 from eredu.families.fused_head import AFTER_NORMS, FusedHeads, Wiring, stated_wiring
 from eredu.families.head_tensors import read_head_tensors

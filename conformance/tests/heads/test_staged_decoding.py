@@ -9,6 +9,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.embedded_executor import EmbeddedExecutor
 from eredu.engine.head_state import HeadState
@@ -17,7 +18,6 @@ from eredu.families.staged_heads import StagedHeads
 from eredu.loaded import GenerationResult, LoadedModel, PreparedRequest
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording
-from eredu.options import GenerationOptions, SamplingOptions
 from eredu_conformance.zoo import ZooMember, deepseek_v3, deepseek_v32, nemotron_h
 
 MEMBERS: dict[str, Callable[[], ZooMember]] = {

@@ -15,11 +15,11 @@ import pytest
 from mlx.utils import tree_flatten
 from numpy.typing import NDArray
 
-from eredu.capability import MtpCapability, MtpCheckpointKind
 from eredu.checkpoints.config import read_config
 from eredu.checkpoints.heads import head_report
+from eredu.contract.capability import MtpCapability, MtpCheckpointKind
+from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.errors import CapabilityError, CheckpointError
 from eredu.families.staged_heads import StagedHeads
 from eredu_conformance.zoo import Damage, Parts, ZooMember, deepseek_v3, deepseek_v32, nemotron_h, write_damaged
 from eredu_conformance.zoo.converting import CONVERSIONS, FOUR_BITS, write_converted, write_head

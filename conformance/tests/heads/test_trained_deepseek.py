@@ -10,6 +10,7 @@ import pytest
 
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.alignment import TargetRows, follow
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import MlxBackend
@@ -19,7 +20,6 @@ from eredu.families.staged_heads import StagedHeads
 from eredu.loaded import LoadedModel, PreparedRequest
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import Recording
-from eredu.options import GenerationOptions, SamplingOptions
 
 DEPTH = 3
 

@@ -12,9 +12,9 @@ import pytest
 
 import eredu
 from eredu.checkpoints.names import target_path
+from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.probe import HeadProbe, probe_heads
 from eredu.families.fused_head import Wiring
-from eredu.options import GenerationOptions, SamplingOptions
 
 HEAD = os.environ.get("EREDU_SMOLLM2_HEAD")
 pytestmark = [

@@ -9,13 +9,13 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.families.wide_experts import widen_experts
 from eredu.loaded import LoadedModel, PreparedRequest
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Placement
-from eredu.options import GenerationOptions, SamplingOptions
 from eredu_conformance.zoo import zoo_member
 
 FAMILIES = ["deepseek-v3", "nemotron-h", "qwen3.5-moe"]

@@ -8,17 +8,17 @@ from typing import Any, Self
 
 import pytest
 
-from eredu.backend import ExecutorTraits, GenerationRequest, VerificationOutcome
+from eredu.contract.backend import ExecutorTraits, GenerationRequest, VerificationOutcome
+from eredu.contract.errors import OptionError
+from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.randomness import RequestRandomness, Role
+from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics
+from eredu.contract.terminal import FinishReason, StopSequences, TerminalWatch
 from eredu.engine.addresses import coin_keys, draft_key, final_keys, noise_keys
-from eredu.errors import OptionError
-from eredu.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.randomness import RequestRandomness, Role
 from eredu.scheduling.admission import admit
 from eredu.scheduling.clipping import Depth
 from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, planned_length
 from eredu.scheduling.resolution import resolve_round
-from eredu.statistics import BranchOutcome, ClipReason, RequestStatistics
-from eredu.terminal import FinishReason, StopSequences, TerminalWatch
 from eredu_conformance.oracles.grammars import bracket_grammar
 from eredu_conformance.subjects.grammar_state import GrammarState
 from eredu_conformance.subjects.table_pairs import Script

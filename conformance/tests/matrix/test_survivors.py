@@ -9,7 +9,7 @@ from eredu_conformance.matrix import installed_places
 
 ENTRY = """# Survivors
 
-## eredu.terminal.f
+## eredu.contract.terminal.f
 ```diff
 -    if a < 1:
 +    if a <= 1:
@@ -17,7 +17,7 @@ ENTRY = """# Survivors
 Whatever a is, it is
 even.
 
-## eredu.terminal.g
+## eredu.contract.terminal.g
 ```diff
 -x
 +y
@@ -34,9 +34,12 @@ def test_every_survivor_has_its_proof() -> None:
 
 def test_an_entry_is_a_place_a_change_and_a_proof() -> None:
     first, second = listed(ENTRY).items()
-    assert first == (Survivor("eredu.terminal.f", ("- if a < 1:", "+ if a <= 1:")), "Whatever a is, it is even.")
-    assert second == (Survivor("eredu.terminal.g", ("- x", "+ y")), "Same.")
-    assert str(first[0]) == "eredu.terminal.f\n- if a < 1:\n+ if a <= 1:"
+    assert first == (
+        Survivor("eredu.contract.terminal.f", ("- if a < 1:", "+ if a <= 1:")),
+        "Whatever a is, it is even.",
+    )
+    assert second == (Survivor("eredu.contract.terminal.g", ("- x", "+ y")), "Same.")
+    assert str(first[0]) == "eredu.contract.terminal.f\n- if a < 1:\n+ if a <= 1:"
 
 
 @pytest.mark.parametrize("text", [ENTRY.replace("Same.\n", ""), ENTRY.replace("-x\n+y\n", "x\n")])
@@ -48,7 +51,7 @@ def test_an_entry_without_a_proof_or_a_change_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("mutant", "place"),
     [
-        ("eredu.terminal.xǁTerminalWatchǁ_read__mutmut_1", "eredu.terminal.TerminalWatch._read"),
+        ("eredu.contract.terminal.xǁTerminalWatchǁ_read__mutmut_1", "eredu.contract.terminal.TerminalWatch._read"),
         ("eredu.scheduling.lookahead.x_planned_length__mutmut_10", "eredu.scheduling.lookahead.planned_length"),
         ("eredu_spec.acceptance.x__excess__mutmut_2", "eredu_spec.acceptance._excess"),
     ],
@@ -59,7 +62,7 @@ def test_a_mutant_s_name_is_that_of_its_function(mutant: str, place: str) -> Non
 
 def test_another_name_is_refused() -> None:
     with pytest.raises(ValueError, match="is not how mutmut names a mutant"):
-        place_of("eredu.terminal.walk")
+        place_of("eredu.contract.terminal.walk")
 
 
 @pytest.mark.nightly

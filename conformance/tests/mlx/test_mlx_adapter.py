@@ -18,8 +18,8 @@ import pytest
 from mlx.utils import tree_flatten
 
 import eredu
+from eredu.contract.errors import CheckpointError, OptionError
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.errors import CheckpointError, OptionError
 from eredu.mlx.adapter import SIGNATURES, is_quantized, load_directory
 from eredu_conformance.tiny_models import TinyDecoder
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from eredu.errors import CapabilityError
+from eredu.contract.errors import CapabilityError
 from eredu.mlx.adapter import LanguageModel, load_directory
 from eredu.mlx.cache import RollbackCache, SequenceCache
 from eredu_conformance.tiny_models import TinyDecoder
@@ -166,7 +166,7 @@ def test_rollback_outside_of_the_cache_is_refused_and_moves_nothing(model: Langu
 def test_caches_that_forget_are_named_and_refused(tmp_path: Path) -> None:
     windowed = load_directory(TinyDecoder(window=8).write(tmp_path))[0]
     cache = SequenceCache(windowed)
-    assert cache.stubborn_kinds == {"RotatingKVCache"}
+    assert cache.kinds_without_rollback == {"RotatingKVCache"}
     feed(cache, windowed, tokens(4))
     cache.rollback(4)
     with pytest.raises(CapabilityError, match="RotatingKVCache"):

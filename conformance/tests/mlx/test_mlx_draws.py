@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 import eredu.mlx.draws as module
+from eredu.contract.randomness import RequestRandomness, Role, Words
 from eredu.mlx.draws import coins, draw, gumbels, key_rows, words
-from eredu.randomness import RequestRandomness, Role, Words
 from eredu_spec import randomness as spec
 
 WORD = st.integers(0, 2**32 - 1)

@@ -16,8 +16,8 @@ import pytest
 from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 
+from eredu.contract.errors import CheckpointError
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.errors import CheckpointError
 from eredu.mlx.adapter import load_directory
 from eredu.mlx.gguf import READABLE_TYPES, load_gguf
 from eredu_conformance.protocol import Checkpoint, Ok, Request, Run, RunOptions, attempt
@@ -298,7 +298,7 @@ def test_damaged_headers_never_crash_the_process(tmp_path: Path, seed: int) -> N
     write(tmp_path / "model.gguf", DECODER, Type.Q4_1, metadata={"tokenizer.tokens": ["a", "b", "c"]})
     script = f"""
         import random, pathlib
-        from eredu.errors import CheckpointError
+        from eredu.contract.errors import CheckpointError
         from eredu.mlx.gguf import load_gguf
         source = pathlib.Path({str(tmp_path / "model.gguf")!r})
         whole, target = source.read_bytes(), source.with_name("damaged.gguf")

@@ -12,9 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from eredu.contract.options import SamplingOptions
 from eredu.mlx.history import HistoryRows
 from eredu.mlx.rows import process_rows
-from eredu.options import SamplingOptions
 from eredu_reference.requests import Sampling
 from eredu_reference.rows import processed_row
 

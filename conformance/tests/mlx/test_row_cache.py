@@ -6,7 +6,7 @@ import mlx.core as mx
 import pytest
 
 from eredu.mlx import row_cache
-from eredu.mlx.adapter import build_llama, evaluate_model, lend_attention
+from eredu.mlx.adapter import build_llama, evaluate_model, patch_attention
 from eredu.mlx.cache import RollbackCache, SequenceCache
 from eredu.mlx.row_cache import RowCache
 
@@ -60,7 +60,7 @@ def test_logits_are_those_of_the_plain_cache(prompt: list[int], calls: list[int]
     mx.random.seed(3)
     model = build_llama(CONFIG)
     evaluate_model(model)
-    assert lend_attention(model)
+    assert patch_attention(model)
     plain = SequenceCache(model)
     rows = SequenceCache(model, 8, attention_cache=RowCache)
     for cache in (plain, rows):
@@ -79,7 +79,7 @@ def test_logits_are_those_of_the_plain_cache(prompt: list[int], calls: list[int]
 def test_other_caches_keep_the_models_attention(calls: list[int]) -> None:
     model = build_llama(CONFIG)
     evaluate_model(model)
-    assert lend_attention(model)
+    assert patch_attention(model)
     cache = SequenceCache(model, 8, attention_cache=RollbackCache)
     cache.prefill(model, [1, 2, 3])
     cache.feed(model, mx.array([4, 5], dtype=mx.uint32))
@@ -93,7 +93,7 @@ def test_many_rows_and_long_caches_go_the_usual_way(
     monkeypatch.setattr(row_cache, limit, 2)
     model = build_llama(CONFIG)
     evaluate_model(model)
-    assert lend_attention(model)
+    assert patch_attention(model)
     cache = SequenceCache(model, 8, attention_cache=RowCache)
     cache.prefill(model, [1, 2, 3])
     cache.feed(model, mx.array([4, 5, 6], dtype=mx.uint32))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from eredu.capability import MtpCapability, MtpCheckpointKind, MtpState
-from eredu.errors import CapabilityError
+from eredu.contract.capability import MtpCapability, MtpCheckpointKind, MtpState
+from eredu.contract.errors import CapabilityError
 
 FORMS: list[tuple[MtpCapability, dict[str, str]]] = [
     (MtpCapability.unavailable(), {"state": "unavailable"}),

@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from eredu.errors import EreduError, OptionError
-from eredu.options import MAX_PROPOSALS, AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.errors import EreduError, OptionError
+from eredu.contract.options import (
+    MAX_PROPOSALS,
+    AcceptanceRule,
+    GenerationOptions,
+    MtpSchedulerOptions,
+    SamplingOptions,
+)
 
 BAD: list[tuple[type[Any], str, Any]] = [
     (SamplingOptions, "temperature", -0.1),

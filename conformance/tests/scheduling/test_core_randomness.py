@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eredu.errors import OptionError
-from eredu.randomness import RequestRandomness, Role, Words, threefry
+from eredu.contract.errors import OptionError
+from eredu.contract.randomness import RequestRandomness, Role, Words, threefry
 from eredu_spec import randomness as spec
 
 word = st.integers(0, 2**32 - 1)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eredu.errors import StatisticsError
-from eredu.statistics import BranchOutcome, ClipReason, RequestStatistics, RoundReport, ScheduleStatistics
+from eredu.contract.errors import StatisticsError
+from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics, RoundReport, ScheduleStatistics
 
 
 @st.composite

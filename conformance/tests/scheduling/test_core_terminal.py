@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eredu.errors import ConstraintError
-from eredu.terminal import FinishReason, StopSequences, TerminalWatch
+from eredu.contract.errors import ConstraintError
+from eredu.contract.terminal import FinishReason, StopSequences, TerminalWatch
 from eredu.text.output import StreamingText
 from eredu.text.pieces import Alphabet, TokenPieces
 from eredu.text.vocabulary import Vocabulary

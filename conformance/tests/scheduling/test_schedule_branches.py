@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from eredu.options import GenerationOptions, MtpSchedulerOptions
-from eredu.statistics import RequestStatistics
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
+from eredu.contract.statistics import RequestStatistics
 from eredu_conformance.subjects.grammar_state import GrammarState
 from eredu_conformance.subjects.table_pairs import Script, table_pairs
 from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
@@ -82,7 +82,7 @@ def test_a_terminal_bonus_drops_the_branch_although_the_guess_was_right() -> Non
     assert table.tokens(0) == (0, 1, 2, 3)
     assert (books.lookahead_blocks, books.lookahead_promoted, books.lookahead_discarded) == (1, 0, 4)
     assert books.bonus_matches == books.bonus_mismatches == 0
-    assert table.executor.called("branch_head") == []
+    assert table.executor.called("bonus_guess") == []
 
 
 def test_a_promoted_block_may_be_rejected() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from eredu.events import Event, RequestFinished, TokensCommitted
-from eredu.options import GenerationOptions, MtpSchedulerOptions
+from eredu.contract.events import Event, RequestFinished, TokensCommitted
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
+from eredu.contract.terminal import FinishReason, TerminalWatch
 from eredu.scheduling.phase import SUBMITTED, Phase
-from eredu.terminal import FinishReason, TerminalWatch
 from eredu.text.output import StreamingText
 from eredu.text.pieces import Alphabet, TokenPieces
 from eredu.text.vocabulary import Vocabulary
@@ -76,7 +76,7 @@ def test_cancelled_between_turns(phase: Phase, emitted: int) -> None:
     check_others(table, {1})
 
 
-@pytest.mark.parametrize("method", ["prefill", "draft", "submit", "branch", "wait", "branch_head", "commit"])
+@pytest.mark.parametrize("method", ["prefill", "draft", "submit", "branch", "wait", "bonus_guess", "commit"])
 @pytest.mark.parametrize("number", [1, 2])
 def test_cancelled_in_the_middle_of_an_action_takes_effect_behind_it(method: str, number: int) -> None:
     """As from a signal handler. Resolution is a phase that only its own action sees."""
@@ -93,7 +93,7 @@ def test_cancelled_in_the_middle_of_an_action_takes_effect_behind_it(method: str
     while not seen:
         table.scheduler.turn()
     assert table.scheduler.phase(1) is Phase.CANCELLED
-    if method in {"wait", "branch_head", "commit"}:
+    if method in {"wait", "bonus_guess", "commit"}:
         assert seen[0][0] is Phase.RESOLUTION
         assert len(table.scheduler.output(1)) > len(seen[0][1])
     else:

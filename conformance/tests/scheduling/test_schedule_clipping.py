@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eredu.backend import ExecutorTraits
+from eredu.contract.backend import ExecutorTraits
+from eredu.contract.statistics import ClipReason
 from eredu.scheduling.clipping import clip_depth
 from eredu.scheduling.lookahead import planned_length
-from eredu.statistics import ClipReason
 from eredu_reference import clipping as reference
 
 NO_LIMIT = 10**6

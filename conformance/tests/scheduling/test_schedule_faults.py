@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from eredu.backend import CommitPlan, VerificationOutcome
-from eredu.errors import AcceptanceError, EreduError
-from eredu.events import Event, RequestFinished
-from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.backend import CommitPlan, VerificationOutcome
+from eredu.contract.errors import AcceptanceError, EreduError
+from eredu.contract.events import Event, RequestFinished
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.terminal import FinishReason
 from eredu.scheduling.phase import Phase
 from eredu.scheduling.run import run_requests
-from eredu.terminal import FinishReason
 from eredu_conformance.subjects.instrumented_executor import METHODS, Call, Fault, InjectedFaultError
 from eredu_conformance.subjects.table_executor import TableExecutor
 from eredu_conformance.subjects.table_pairs import Script

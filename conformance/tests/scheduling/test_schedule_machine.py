@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from eredu.backend import GenerationRequest
-from eredu.events import Event
-from eredu.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.backend import GenerationRequest
+from eredu.contract.events import Event
+from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.terminal import FinishReason
 from eredu.scheduling.phase import SUBMITTED, Phase
-from eredu.terminal import FinishReason
 from eredu_conformance.subjects.instrumented_executor import METHODS, Call, InjectedFaultError
 from eredu_conformance.subjects.table_pairs import table_pairs
 from eredu_conformance.subjects.table_schedule import TableSchedule, table_request

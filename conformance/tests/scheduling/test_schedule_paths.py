@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from eredu.backend import GenerationRequest
-from eredu.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.statistics import RequestStatistics
+from eredu.contract.backend import GenerationRequest
+from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.statistics import RequestStatistics
 from eredu_conformance.subjects.grammar_state import GrammarState
 from eredu_conformance.subjects.table_pairs import Pair, table_pairs
 from eredu_conformance.subjects.table_schedule import TableSchedule, reference_request, table_request

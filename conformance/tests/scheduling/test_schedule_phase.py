@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from eredu.backend import GenerationRequest
-from eredu.errors import PhaseError
-from eredu.options import GenerationOptions
-from eredu.randomness import RequestRandomness
+from eredu.contract.backend import GenerationRequest
+from eredu.contract.errors import PhaseError
+from eredu.contract.options import GenerationOptions
+from eredu.contract.randomness import RequestRandomness
+from eredu.contract.terminal import TerminalWatch
 from eredu.scheduling.lookahead import AdaptiveLookahead
 from eredu.scheduling.phase import EDGES, SUBMITTED, TERMINAL, Phase, check_edge
-from eredu.scheduling.record import RequestRecord
-from eredu.terminal import TerminalWatch
+from eredu.scheduling.request_state import RequestRecord
 
 LIFE = {
     "prefill": {"ready-to-draft", "cancelled"},

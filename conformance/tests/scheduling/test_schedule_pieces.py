@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from eredu.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
-from eredu.errors import EreduError, StatisticsError
-from eredu.events import Event, TokensCommitted
-from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.randomness import RequestRandomness
+from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
+from eredu.contract.errors import EreduError, StatisticsError
+from eredu.contract.events import Event, TokensCommitted
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.randomness import RequestRandomness
+from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics
+from eredu.contract.terminal import FinishReason, TerminalWatch
 from eredu.scheduling.clipping import Depth
-from eredu.scheduling.contract import check_block, check_outcome, check_promotion
-from eredu.scheduling.ledger import ScheduleLedger, branches, in_flight
+from eredu.scheduling.event_queue import Outbox
+from eredu.scheduling.executor_checks import check_block, check_outcome, check_promotion
 from eredu.scheduling.lookahead import AdaptiveLookahead
-from eredu.scheduling.outbox import Outbox
 from eredu.scheduling.phase import SUBMITTED, Phase
-from eredu.scheduling.record import RequestRecord, Round
+from eredu.scheduling.request_state import RequestRecord, Round
 from eredu.scheduling.resolution import BranchView, Resolution, resolve_round
-from eredu.statistics import BranchOutcome, ClipReason, RequestStatistics
-from eredu.terminal import FinishReason, TerminalWatch
+from eredu.scheduling.schedule_statistics import ScheduleLedger, branches, in_flight
 from eredu_conformance.subjects.table_pairs import Script
 from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from eredu.errors import OptionError
-from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.terminal import FinishReason
+from eredu.contract.errors import OptionError
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.terminal import FinishReason
 from eredu_conformance.subjects.grammar_state import GrammarState
 from eredu_conformance.subjects.table_pairs import Script
 from eredu_conformance.subjects.table_schedule import TableSchedule, table_request

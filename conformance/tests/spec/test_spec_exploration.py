@@ -13,7 +13,7 @@ from eredu_spec.phases import Phase, is_live
 from eredu_spec.properties import violations
 from eredu_spec.scope import Scope
 from eredu_spec.scopes import SCOPES
-from eredu_spec.sightings import sightings, unseen
+from eredu_spec.sometimes import sightings, unseen
 from eredu_spec.successors import successors
 from eredu_spec.terminal import Terminals
 

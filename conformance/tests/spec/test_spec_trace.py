@@ -19,7 +19,7 @@ from eredu_spec.scopes import SCOPES, deep, small
 from eredu_spec.structure import Structure
 from eredu_spec.successors import Edge
 from eredu_spec.trace import TraceFormError, check, read
-from eredu_spec.written import told, write
+from eredu_spec.trace_writer import told, write
 
 Event = dict[str, Any]
 RARE = ("cancellation", "commit.failure-changes-nothing")

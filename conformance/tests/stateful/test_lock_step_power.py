@@ -11,17 +11,17 @@ import pytest
 
 import eredu.scheduling.actions as actions
 import eredu.scheduling.resolution as resolution
-from eredu.options import MtpSchedulerOptions
+from eredu.contract.options import MtpSchedulerOptions
 from eredu.scheduling.clipping import Depth, clip_depth
 from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, planned_length, resolve_branch
 from eredu.scheduling.phase import Phase
-from eredu.scheduling.record import RequestRecord
+from eredu.scheduling.request_state import RequestRecord
 from eredu.scheduling.scheduler import SpeculativeScheduler
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import CheckFailure, Kind
 from eredu_conformance.checks.registry import all_checks
 from eredu_conformance.checks.stateful.machine import MACHINES
 from eredu_conformance.checks.stateful.running import run_programs
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.subjects.eredu import EreduSubject
 from eredu_conformance.subjects.lock_step import DivergenceError, LockStep, machine_look
 

@@ -8,7 +8,7 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eredu.errors import TokenizerError
+from eredu.contract.errors import TokenizerError
 from eredu.text.gguf import load_metadata
 from eredu.text.sentencepiece import merge_pieces
 from eredu.text.tokenizer import Tokenizer

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eredu.errors import OptionError, TokenizerError
+from eredu.contract.errors import OptionError, TokenizerError
 from eredu.text.output import StreamingText
 from eredu.text.pieces import BYTE_OF_CHARACTER, Alphabet, TokenPieces, pieces_of_decoder
 from eredu.text.stops import StopStrings

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from eredu.checkpoints.names import draft_path, target_path
 from eredu.checkpoints.tokenizers import load_tokenizer
-from eredu.errors import TokenizerError
-from eredu.terminal import OutputText
+from eredu.contract.errors import TokenizerError
+from eredu.contract.terminal import OutputText
 from eredu.text.gguf import load_metadata
 from eredu.text.huggingface import LibraryEncoder, load_directory
 from eredu.text.output import StreamingText

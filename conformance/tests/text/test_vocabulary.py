@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from eredu.errors import TokenizerError
+from eredu.contract.errors import TokenizerError
 from eredu.text.fingerprint import fingerprint, first_difference, require_same_tokenizer
 from eredu.text.vocabulary import Vocabulary
 

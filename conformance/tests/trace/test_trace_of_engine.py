@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from eredu import LoadedModel, MtpSchedulerOptions, PreparedRequest
+from eredu.contract.options import AcceptanceRule, GenerationOptions, SamplingOptions
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.mlx.placement import Placement
-from eredu.options import AcceptanceRule, GenerationOptions, SamplingOptions
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import CheckFailure, Kind
 from eredu_conformance.checks.registry import all_checks
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.protocol import Capabilities, Run, RunResult
 from eredu_conformance.subjects.eredu import EreduSubject
 from eredu_conformance.tiny_models import TinyDecoder

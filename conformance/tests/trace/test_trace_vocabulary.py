@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eredu.options import GenerationOptions
+from eredu.contract.options import GenerationOptions
 from eredu.scheduling.trace import COUNTERS, Tracer
 from eredu_conformance.subjects.random_schedule import run_random_schedule
 from eredu_conformance.subjects.table_pairs import Script

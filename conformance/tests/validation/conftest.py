@@ -22,15 +22,15 @@ import pytest
 import eredu
 from eredu.checkpoints.tokenizers import load_tokenizer
 from eredu.commands.main import main
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine import target_executor
 from eredu.mlx import acceptance
 from eredu.mlx.draws import coins
-from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.validation.law import LEDGER_NAME
-from eredu.validation.prompts import EncodedPrompt
-from eredu.validation.subject import Subject
 from eredu_conformance.crafted import PairDirectories, crafted_pair
 from eredu_conformance.zoo import zoo_member
+from eredu_validation.measures.law import LEDGER_NAME
+from eredu_validation.measures.prompts import EncodedPrompt
+from eredu_validation.measures.subject import Subject
 
 TEXT = tuple(np.random.default_rng(3).integers(1, 60, size=270).tolist())
 PROMPTS = (EncodedPrompt("short", TEXT[:4], ("abc",)), EncodedPrompt("long", TEXT[:40]))
@@ -167,8 +167,8 @@ SECONDS = 600
 COMMAND = """
 import os, signal, sys
 from eredu.commands.main import main
-from eredu.validation.law import LawRun
-from eredu.validation.worker import Worker
+from eredu_validation.measures.law import LawRun
+from eredu_validation.workers.worker import Worker
 
 if os.environ.get("MLX_RANK") == sys.argv[1]:
     tell = Worker._tell

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from eredu.evidence import Emission, read_ledger, result_schema
-from eredu.validation import emissions
-from eredu.validation.emissions import emissions_of
-from eredu.validation.law import LEDGER_NAME, LawRun
 from eredu_conformance.crafted import PairDirectories, crafted_pair
+from eredu_validation.evidence import Emission, read_ledger, result_schema
+from eredu_validation.measures import emissions
+from eredu_validation.measures.emissions import emissions_of
+from eredu_validation.measures.law import LEDGER_NAME, LawRun
 
 LawOnly = Callable[..., tuple[Any, dict[str, Any]]]
 

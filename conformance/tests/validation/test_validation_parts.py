@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from eredu.backend import CommitPlan
+from eredu.contract.backend import CommitPlan
+from eredu.contract.options import SamplingOptions
 from eredu.engine.sequence import MlxSequence
 from eredu.engine.target_executor import TargetExecutor
-from eredu.options import SamplingOptions
-from eredu.validation.benefit import BenefitReport, cost_curve, measure_benefit
-from eredu.validation.numerics import audit_numerics, compare
-from eredu.validation.parts import Parts
-from eredu.validation.prompts import EncodedPrompt
-from eredu.validation.session import validation_schema, whole_result
-from eredu.validation.state import check_state
-from eredu.validation.statics import inspect_subject, look_at_drafter
-from eredu.validation.subject import Subject
 from eredu_conformance.crafted import PairDirectories
+from eredu_validation.measures.benefit import BenefitReport, cost_curve, measure_benefit
+from eredu_validation.measures.numerics import audit_numerics, compare
+from eredu_validation.measures.parts import Parts
+from eredu_validation.measures.prompts import EncodedPrompt
+from eredu_validation.measures.session import validation_schema, whole_result
+from eredu_validation.measures.state import check_state
+from eredu_validation.measures.static_checks import inspect_subject, look_at_drafter
+from eredu_validation.measures.subject import Subject
 
 PLAIN = SamplingOptions(temperature=1.0)
 

@@ -14,14 +14,14 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from eredu.loaded import PreparedRequest
 from eredu.mlx.rows import process_rows
-from eredu.validation.divergence import Divergence, OtherDepth, noise_explains, other_depths
-from eredu.validation.emissions import request_seed
-from eredu.validation.forcing import Text, read_target
-from eredu.validation.page_tables import part_table
-from eredu.validation.path import SLACK, PathReport, check_path
-from eredu.validation.prompts import EncodedPrompt
-from eredu.validation.session import validation_schema
-from eredu.validation.subject import Subject
+from eredu_validation.measures.divergence import Divergence, OtherDepth, noise_explains, other_depths
+from eredu_validation.measures.emissions import request_seed
+from eredu_validation.measures.path import SLACK, PathReport, check_path
+from eredu_validation.measures.plain_rows import Text, read_target
+from eredu_validation.measures.prompts import EncodedPrompt
+from eredu_validation.measures.session import validation_schema
+from eredu_validation.measures.subject import Subject
+from eredu_validation.report.html_tables import part_table
 
 Prompts = tuple[EncodedPrompt, ...]
 Check = Callable[..., PathReport]

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from eredu.errors import OptionError
-from eredu.evidence import Fingerprint
-from eredu.validation import ranks
-from eredu.validation.crew import Crew
-from eredu.validation.law import LEDGER_NAME
-from eredu.validation.ranks import address_of_first
+from eredu.contract.errors import OptionError
+from eredu_validation.evidence import Fingerprint
+from eredu_validation.measures.law import LEDGER_NAME
+from eredu_validation.workers import ranks
+from eredu_validation.workers.ranks import address_of_first
+from eredu_validation.workers.worker_pool import Crew
 
 pytest.importorskip("mlx._distributed_utils.launch")
 Launch = Callable[..., Any]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from eredu.validation import parts
-from eredu.validation.parts import PARTS_NAME
 from eredu_conformance.crafted import PairDirectories
+from eredu_validation.measures import parts
+from eredu_validation.measures.parts import PARTS_NAME
 
 Command = Callable[..., Any]
 Validate = Callable[..., Any]

@@ -14,20 +14,20 @@ import pytest
 
 import eredu
 from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine import assistant_executor, embedded_executor
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.engine.proposal import propose
-from eredu.evidence import Emission, columns_of
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
-from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.validation.emissions import columns_of_outputs, decode_batch, emissions_of, request_seed
-from eredu.validation.forcing import Text, normalised, read_target
-from eredu.validation.prompt_states import PromptStates
-from eredu.validation.subject import Subject
 from eredu_conformance.tiny_models import TinyDecoder
 from eredu_conformance.zoo import zoo_member
+from eredu_validation.evidence import Emission, columns_of
+from eredu_validation.measures.emissions import columns_of_outputs, decode_batch, emissions_of, request_seed
+from eredu_validation.measures.plain_rows import Text, normalised, read_target
+from eredu_validation.measures.prompt_states import PromptStates
+from eredu_validation.measures.subject import Subject
 
 Recorded = dict[tuple[int, int, int], Any]
 PROMPT = (1, 2, 3, 4, 5, 6, 7)

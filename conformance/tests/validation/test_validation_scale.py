@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eredu.commands import validation_workers
-from eredu.commands.validation_workers import automatic_workers, wanted_workers
-from eredu.errors import EreduError, EvidenceError, OptionError
-from eredu.evidence import Columns, Emission, Fingerprint, Stratum, columns_of
-from eredu.validation.crew import Crew
-from eredu.validation.law import LEDGER_NAME, LawRun
-from eredu.validation.member import Member
-from eredu.validation.messages import Message, columns_message, columns_of_message
-from eredu.validation.portions import MOST_AHEAD, Plan, Portion
-from eredu.validation.worker import Worker
+from eredu.contract.errors import EreduError, EvidenceError, OptionError
+from eredu_validation.command import workers as validation_workers
+from eredu_validation.command.workers import automatic_workers, wanted_workers
+from eredu_validation.evidence import Columns, Emission, Fingerprint, Stratum, columns_of
+from eredu_validation.measures.law import LEDGER_NAME, LawRun
+from eredu_validation.workers.work_plan import MOST_AHEAD, Plan, Portion
+from eredu_validation.workers.worker import Worker
+from eredu_validation.workers.worker_handle import Member
+from eredu_validation.workers.worker_messages import Message, columns_message, columns_of_message
+from eredu_validation.workers.worker_pool import Crew
 
 LawOnly = Callable[..., tuple[Any, dict[str, Any]]]
 SUBJECT = Fingerprint(target="t")

@@ -10,12 +10,12 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+from eredu.contract.errors import CapabilityError
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.errors import CapabilityError
-from eredu.evidence import read_ledger
 from eredu.mlx.adapter import Split, confirm_split, load_directory
-from eredu.validation.law import LEDGER_NAME
 from eredu_conformance.zoo import Precision, zoo_member
+from eredu_validation.evidence import read_ledger
+from eredu_validation.measures.law import LEDGER_NAME
 
 ARGUMENTS = ("--max-tokens", "8", "--seed", "5", "--batch", "1")
 

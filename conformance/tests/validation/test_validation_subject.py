@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from eredu.evidence import Book, Tally, read_ledger
-from eredu.validation.foreign import ForeignOutput, fault_of
-from eredu.validation.law import LEDGER_NAME
-from eredu.validation.session import validation_schema
 from eredu_conformance.crafted import PairDirectories
 from eredu_conformance.zoo import zoo_member
+from eredu_validation.evidence import Book, Tally, read_ledger
+from eredu_validation.measures.foreign import ForeignOutput, fault_of
+from eredu_validation.measures.law import LEDGER_NAME
+from eredu_validation.measures.session import validation_schema
 
 LawOnly = Callable[..., tuple[Any, dict[str, Any]]]
 Command = Callable[..., Any]

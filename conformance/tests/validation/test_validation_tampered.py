@@ -1,6 +1,6 @@
 """Tampered checkpoints: each is refused, or accepted as what it is, lossless and perhaps useless.
 
-The small trained checkpoint is tampered with where a head must be worth something before; `eredu/validation/README.md`
+The small trained checkpoint is tampered with where a head must be worth something before; the README of `eredu_validation`
 has the table.
 """
 

@@ -15,9 +15,9 @@ from eredu.commands.main import main
 from eredu.engine.head_state import HeadState
 from eredu.mlx.cache import RollbackCache, SequenceCache
 from eredu.mlx.recurrent import Journal
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import CheckFailure
 from eredu_conformance.checks.registry import check_named
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.protocol import Capabilities, SmokeReport
 from eredu_conformance.runner import Plan, Report, SubjectSource
 from eredu_conformance.runner.html import html_page

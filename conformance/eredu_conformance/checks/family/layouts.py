@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, Evidence
 from eredu_conformance.checks.family.places import (
     family_check,
@@ -15,6 +14,7 @@ from eredu_conformance.checks.family.places import (
     text,
     written,
 )
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.zoo import CONVERSIONS, MEMBERS, Parts, write_converted, zoo_member
 
 TOKENS = 10

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, Evidence
 from eredu_conformance.checks.family.places import family_check, outputs_apart, parted, places, published, text
 from eredu_conformance.checks.roots import root
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.zoo import MEMBERS
 
 DEPTHS = range(1, 9)

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Kind, Needs, Run, Tier
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.zoo import zoo_member
 
 ENGINE = Needs(engines=frozenset({"eredu"}))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, Evidence
 from eredu_conformance.checks.family.places import (
     family_check,
@@ -16,6 +15,7 @@ from eredu_conformance.checks.family.places import (
     published,
     text,
 )
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.protocol import SkippedRunError
 from eredu_conformance.zoo import MEMBERS, zoo_member
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.expected_output import PlainOracle
 from eredu_conformance.checks.law_pairs import law_pairs
-from eredu_conformance.checks.oracle import PlainOracle
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule, SubjectError, output_law
 

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from eredu_conformance.checks.expected_output import PlainOracle, Row
 from eredu_conformance.checks.law.likelihood_ratio import Stratum
-from eredu_conformance.checks.oracle import PlainOracle, Row
 
 WIDTH = 3
 """Tokens whose joint law is tested: a fault between rounds shows in how neighbours depend on each other."""

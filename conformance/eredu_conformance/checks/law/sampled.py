@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.expected_output import PlainOracle
 from eredu_conformance.checks.law.expected_law import ExpectedLaw, Output
 from eredu_conformance.checks.law.likelihood_ratio import TestResult, likelihood_ratio_test
 from eredu_conformance.checks.law_pairs import law_pairs
-from eredu_conformance.checks.oracle import PlainOracle
 from eredu_conformance.checks.roots import root
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule
 

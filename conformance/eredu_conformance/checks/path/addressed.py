@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
 from eredu_conformance.checks.path.options import SAMPLED, SETTINGS, option_trial
 from eredu_conformance.checks.reference_twin import ENGINES, differs, reference_answers
 from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.shrinking import shrink
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule, SkippedRunError

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs
 from eredu_conformance.checks.comparing import first_difference, require_equal
 from eredu_conformance.checks.path.cases import DEPTH, PAIRS, REQUESTS, RULES, TOKENS, label, switched_trial
 from eredu_conformance.checks.roots import root
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Answer, Feature, Finish, Schedule
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, Evidence, Kind, Needs
 from eredu_conformance.checks.comparing import require_equal
 from eredu_conformance.checks.path.cases import DEPTH, PAIRS, RULES, label, switched_trial
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Answer, Feature, Schedule
 

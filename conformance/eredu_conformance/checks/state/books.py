@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import first_difference, greedy_due
 from eredu_conformance.checks.forced_pairs import PARTS, SENSITIVE, forced_pair
 from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.state.simulation import greedy_rounds
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Acceptance, Answer, Feature, Request, RunOptions, Schedule, SkippedRunError

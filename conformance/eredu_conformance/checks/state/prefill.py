@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import first_difference, greedy_due, require_equal
 from eredu_conformance.checks.forced_pairs import SENSITIVE, forced_pair
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import CheckpointPair
 from eredu_conformance.protocol import Answer, Request, RunOptions, Schedule

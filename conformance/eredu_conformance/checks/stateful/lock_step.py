@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.protocol import SkippedRunError
 
 PROGRAMS = {Tier.QUICK: 8, Tier.STANDARD: 40, Tier.NIGHTLY: 400}

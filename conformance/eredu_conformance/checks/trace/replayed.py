@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.bench import Bench
 from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
 from eredu_conformance.checks.shrinking import shrink
+from eredu_conformance.checks.subject_session import Bench
 from eredu_conformance.checks.trace.situations import DEPTH, SITUATIONS, Situation
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Answer, Feature, RunResult, SkippedRunError

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eredu.evidence import Evidence, Terms
 from eredu_conformance.subjects.evidence.designs import LONG
 from eredu_conformance.subjects.evidence.power import tokens_to_reject
 from eredu_conformance.subjects.evidence.table_subject import TableSubject
 from eredu_reference.models import TableModel
+from eredu_validation.evidence import Evidence, Terms
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import islice
 from statistics import median
 
-from eredu.evidence import Emission, Evidence, Terms
 from eredu_conformance.subjects.evidence.checkpoint_designs import CHECKPOINT_DESIGNS, CheckpointDesign
 from eredu_conformance.subjects.evidence.checkpoint_subject import Checkpoint
 from eredu_conformance.subjects.evidence.designs import DESIGNS, UNSEEN
@@ -18,6 +17,7 @@ from eredu_conformance.subjects.evidence.enumerated import enumerated_distance
 from eredu_conformance.subjects.evidence.laws import Distance, distance
 from eredu_conformance.subjects.evidence.power import RACE, best_bet, tokens_to_reject
 from eredu_reference import PIECES, ReferenceFailure
+from eredu_validation.evidence import Emission, Evidence, Terms
 
 TOLERANCE = 1e-5
 """Rows are read twice, in float32, by other forward passes."""

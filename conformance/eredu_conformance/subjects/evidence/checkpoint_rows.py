@@ -15,8 +15,8 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from eredu.contract.errors import CapabilityError
 from eredu.engine.models import TargetModel
-from eredu.errors import CapabilityError
 from eredu.families.head import PredictionHeads
 from eredu.mlx.cache import SequenceCache
 from eredu_reference.rows import Row

@@ -15,12 +15,7 @@ from typing import Any
 import eredu
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.tokenizers import load_tokenizer
-from eredu.evidence import Block, Emission
-from eredu.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.validation.emissions import RequestOutput, emissions_of
-from eredu.validation.forcing import Text
-from eredu.validation.prompts import PROMPTS, encode_prompts
-from eredu.validation.subject import Subject
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu_conformance.subjects.evidence.checkpoint_models import CheckpointHead, CheckpointTarget
 from eredu_conformance.subjects.evidence.checkpoint_rows import CheckpointRows
 from eredu_conformance.subjects.evidence.table_subject import OFF, OneNumberSource, blocks_of
@@ -29,6 +24,11 @@ from eredu_reference.caches import Cache
 from eredu_reference.models import Model, Output
 from eredu_reference.pieces import feed_block
 from eredu_reference.sources import RandomSource
+from eredu_validation.evidence import Block, Emission
+from eredu_validation.measures.emissions import RequestOutput, emissions_of
+from eredu_validation.measures.plain_rows import Text
+from eredu_validation.measures.prompts import PROMPTS, encode_prompts
+from eredu_validation.measures.subject import Subject
 
 NAME = "tiny-qwen3.5"
 LONGEST = 40

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eredu.evidence import Emission
-from eredu.evidence.emission import Floats
+from eredu_validation.evidence import Emission
+from eredu_validation.evidence.emission import Floats
 
 
 @dataclass(frozen=True)

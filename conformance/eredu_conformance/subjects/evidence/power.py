@@ -10,10 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
-from eredu.evidence import Emission, Evidence, Terms, columns_of
-from eredu.evidence.folding import FOLDED_CELLS
 from eredu_conformance.subjects.evidence.designs import DESIGNS, UNSEEN, PowerDesign
 from eredu_reference import ReferenceFailure
+from eredu_validation.evidence import Emission, Evidence, Terms, columns_of
+from eredu_validation.evidence.folding import FOLDED_CELLS
 
 BATCH = 1024
 """Tokens taken at once."""

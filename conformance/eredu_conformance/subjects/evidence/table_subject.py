@@ -16,12 +16,12 @@ from itertools import islice
 
 import numpy as np
 
-from eredu.evidence import Block, Columns, Emission, columns_of, strata_of
 from eredu_reference import PIECES, Drafter, Model, Pieces, Request, Schedule, decode_speculative
 from eredu_reference.models import TableModel
 from eredu_reference.rows import Row, processed_row
 from eredu_reference.sources import Address, FixedUniform, Uniform
 from eredu_reference.statistics import BranchOutcome, RoundReport
+from eredu_validation.evidence import Block, Columns, Emission, columns_of, strata_of
 
 OFF = Schedule(lookahead=False)
 

@@ -1,0 +1,96 @@
+"""Evidence as JSON values and back: tallies, crossings, steps. Integers stay exact, floats keep every bit.
+
+JSON has no infinity, so an infinite ln M is null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from eredu_validation.evidence.process import Crossing, Step
+from eredu_validation.evidence.tally import StratumTally, Tally
+from eredu_validation.evidence.transforms import Order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """One line of a ledger.
+
+    Attributes:
+        step: What it added.
+        next_request: The first request that no line of the ledger has any token of.
+    """
+
+    step: Step
+    next_request: int
+
+
+def batch_record(batch: Batch) -> dict[str, Any]:
+    """JSON-able."""
+    step = batch.step
+    return {
+        "record": "batch",
+        "tokens": step.tokens,
+        "log_e": finite(step.log_e),
+        "peak": finite(step.peak),
+        "crossing": None if step.crossing is None else asdict(step.crossing),
+        "next_request": batch.next_request,
+        "tally": tally_record(step.tally),
+    }
+
+
+def batch_of(record: Mapping[str, Any]) -> Batch:
+    """From JSON."""
+    crossing = record["crossing"]
+    step = Step(
+        tally=tally_of_record(record["tally"]),
+        tokens=record["tokens"],
+        log_e=_number(record["log_e"]),
+        peak=_number(record["peak"]),
+        crossing=None if crossing is None else Crossing(**crossing),
+    )
+    return Batch(step=step, next_request=record["next_request"])
+
+
+def tally_record(tally: Tally) -> dict[str, Any]:
+    """JSON-able."""
+    return {
+        "strata": {
+            name: {
+                "tokens": stratum.tokens,
+                "impossible": stratum.impossible,
+                "log_wealth": list(stratum.log_wealth),
+                "cells": {order.value: list(cells) for order, cells in stratum.cells.items()},
+            }
+            for name, stratum in tally.strata.items()
+        },
+        "pairs": {order.value: list(pairs) for order, pairs in tally.pairs.items()},
+    }
+
+
+def tally_of_record(record: Mapping[str, Any]) -> Tally:
+    """From JSON."""
+    return Tally(
+        strata={
+            name: StratumTally(
+                tokens=stratum["tokens"],
+                impossible=stratum["impossible"],
+                log_wealth=tuple(stratum["log_wealth"]),
+                cells={Order(order): tuple(cells) for order, cells in stratum["cells"].items()},
+            )
+            for name, stratum in record["strata"].items()
+        },
+        pairs={Order(order): tuple(pairs) for order, pairs in record["pairs"].items()},
+    )
+
+
+def finite(value: float) -> float | None:
+    """A number, or None for infinity."""
+    return None if math.isinf(value) else value
+
+
+def _number(value: float | None) -> float:
+    return math.inf if value is None else value

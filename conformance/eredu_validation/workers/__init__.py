@@ -1,0 +1,1 @@
+"""The work plan, and the processes and ranks that carry it out."""

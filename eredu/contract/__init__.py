@@ -1,0 +1,1 @@
+"""The protocols that a backend or a drafter implements, and the portable values that cross them."""
