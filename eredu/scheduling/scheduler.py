@@ -141,7 +141,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         if self._is_busy:
             raise EreduError("a turn was asked for inside a callback of another turn; take turns from outside only")
         self._settle()
-        # rule: scheduling.ring, scheduling.one-action-a-turn, scheduling.requests-independent
+        # rule: scheduling.ring, scheduling.turn-uninterrupted, scheduling.requests-independent
         for _ in range(len(self._ring)):
             record = self._ring[0]
             self._ring.rotate(-1)

@@ -94,6 +94,7 @@ class Tracer:
             "prefill_chunk": options.prefill_chunk,
             "max_in_flight": options.max_in_flight,
             "max_branches": options.max_branches,
+            "max_group": 1,
             "eos_ids": sorted(record.watch.eos_ids),
             "stop_sequences": [list(stop) for stop in record.watch.stops.sequences],
         }

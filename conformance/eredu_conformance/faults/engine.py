@@ -22,7 +22,7 @@ _SCHEDULE = (
     ),
     EngineFault(
         name="turn-serves-everybody",
-        rule="scheduling.one-action-a-turn",
+        rule="scheduling.turn-uninterrupted",
         story="A turn goes on through the ring, so that actions of several requests cannot be told apart or bounded.",
         file="scheduling/scheduler.py",
         before="                self._serve(record, action)\n                self._settle()\n                return\n",

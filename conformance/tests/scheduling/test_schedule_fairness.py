@@ -47,7 +47,7 @@ class TurnLog:
         return sum(record.phase in SUBMITTED for record in self.scheduler._ring)
 
 
-# rule: scheduling.ring, scheduling.one-action-a-turn
+# rule: scheduling.ring, scheduling.turn-uninterrupted
 @pytest.mark.parametrize("requests", [1, 2, 3, 5])
 @pytest.mark.parametrize(("max_in_flight", "max_branches"), [(1, 1), (2, 1), (4, 4)])
 @pytest.mark.parametrize("name", ["near", "wrong"])
