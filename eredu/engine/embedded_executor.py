@@ -20,7 +20,7 @@ from eredu.engine.models import TargetModel
 from eredu.engine.proposal import propose
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
 from eredu.engine.target_executor import TargetExecutor
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.placement import Placement
 
 
