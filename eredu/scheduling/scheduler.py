@@ -143,6 +143,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
             raise EreduError("a turn was asked for inside a callback of another turn; take turns from outside only")
         self._settle()
         # rule: scheduling.ring, scheduling.turn-uninterrupted, scheduling.requests-independent
+        # rule: scheduling.group-changes-nothing, scheduling.members-end-alone
         for _ in range(len(self._ring)):
             record = self._ring[0]
             self._ring.rotate(-1)

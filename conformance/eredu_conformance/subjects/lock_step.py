@@ -2,7 +2,8 @@
 
 The machine is free where the engine's tokens decide. After each action its possible states are those successors that
 look like what the engine has become: phase, cache, block, branch, output, events and statistics, read off the
-executor's caches and the scheduler's public face, never off its trace. If none is left, the engine did what no rule allows.
+executor's caches and the scheduler's public face, never off its trace. If none is left, the engine did what no rule
+allows.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -35,10 +35,10 @@ from eredu_conformance.protocol import (
     SkippedRunError,
 )
 from eredu_conformance.subjects.automaton import automaton_constraint
-from eredu_reference import PIECES, AcceptanceRule, Cancelled, Drafter, Pieces, Request, decode_speculative
+from eredu_reference import PIECES, AcceptanceRule, Cancelled, Drafter, Pieces, Report, Request, decode_together
 from eredu_reference import Schedule as ReferenceSchedule
 from eredu_reference.caches import FullCache, Hidden
-from eredu_reference.decoding import Decoding
+from eredu_reference.decoding import Decoding, Observer
 from eredu_reference.errors import CacheError
 from eredu_reference.rows import Row
 from eredu_reference.sources import Address
@@ -47,7 +47,7 @@ MAX_PROPOSALS = 64
 MAX_BATCH = 1024
 _FILES = ("model.safetensors", "config.json")
 _ABSENT = frozenset({"max_in_flight", "max_branches"})
-"""The reference decodes one request at a time and has no scheduler to bound."""
+"""The reference decodes in rounds and has no scheduler to bound."""
 
 
 @dataclass(frozen=True)
@@ -161,50 +161,69 @@ class ReferenceSubject:
         )
 
     def run(self, run: Run) -> RunResult:
-        """Decode the requests one by one, each as if it were alone."""
+        """Decode the requests together, so that those that are ready are verified as one group.
+
+        Where the run decides over draws they are decoded one by one, in the order in which it decides.
+        """
         if absent := sorted(run.schedule.asked() & _ABSENT):
-            raise SkippedRunError(f"the reference has no {absent[0]}: it decodes one request at a time")
-        source = None if run.choices is None else DecidingSource(run.choices)
-        trace: list[Mapping[str, Any]] = []
-        answers = tuple(self._answer(run, index, source, trace) for index in range(len(run.requests)))
-        return RunResult(
-            answers=answers, trace=tuple(trace), decisions=None if source is None else tuple(source.decisions)
-        )
+            raise SkippedRunError(f"the reference has no {absent[0]}: it has no scheduler to bound")
+        every = tuple(range(len(run.requests)))
+        if run.choices is None:
+            return self._result(self._decoded(run, every))
+        source = DecidingSource(run.choices)
+        reports = [report for index in every for report in self._decoded(run, (index,), source)]
+        return replace(self._result(reports), decisions=tuple(source.decisions))
 
     def stop(self) -> None:
         """Nothing is held."""
 
-    def _answer(self, run: Run, index: int, source: DecidingSource | None, trace: list[Mapping[str, Any]]) -> Answer:
+    def _decoded(self, run: Run, indices: tuple[int, ...], source: DecidingSource | None = None) -> list[Report]:
+        """The reports of some of the requests. Raises what the first of them failed with."""
         target = CraftedModel(_recognised(run.checkpoint.target), self._jitter)
+        requests = [_request(run, index, target.vocabulary) for index in indices]
         drafter = None
-        due = run.requests[index].cancel_after
-        request = _request(run, index, target.vocabulary)
-        if request.max_proposals > 0:
+        if any(request.max_proposals > 0 for request in requests):
             if run.checkpoint.draft is None:
                 raise SkippedRunError("the run asks for proposals and names no draft checkpoint")
             drafter = Drafter(CraftedModel(_recognised(run.checkpoint.draft), self._jitter))
         window = run.schedule.adaptive_window or 8
-
-        def cancel(kind: str, decoding: Decoding) -> None:
-            told = len(decoding.published)
-            if due is not None and told >= due and decoding.finish is None and (kind == "publish" or due == 0):
-                raise Cancelled
-
-        report = decode_speculative(
+        outcomes = decode_together(
             target,
             drafter,
-            request,
+            requests,
             schedule=ReferenceSchedule(
                 lookahead=run.schedule.lookahead,
                 adaptive_window=window if run.schedule.adaptive_lookahead else None,
                 prefill_chunk=run.schedule.prefill_chunk or 512,
             ),
             pieces=self._pieces,
-            source=source,
-            observe=cancel,
+            sources=None if source is None else [source] * len(indices),
+            observers=[_cancelling(run.requests[index].cancel_after) for index in indices],
         )
-        trace += [_told(index, event) for event in report.events]
-        return Answer(tokens=report.tokens, finish=Finish(report.finish.value), statistics=report.statistics.as_dict())
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+        return [outcome for outcome in outcomes if isinstance(outcome, Report)]
+
+    def _result(self, reports: Sequence[Report]) -> RunResult:
+        return RunResult(
+            answers=tuple(
+                Answer(tokens=each.tokens, finish=Finish(each.finish.value), statistics=each.statistics.as_dict())
+                for each in reports
+            ),
+            trace=tuple(_told(index, event) for index, each in enumerate(reports) for event in each.events),
+        )
+
+
+def _cancelling(due: int | None) -> Observer:
+    """Cancels its request as soon as `due` tokens are published."""
+
+    def cancel(kind: str, decoding: Decoding) -> None:
+        told = len(decoding.published)
+        if due is not None and told >= due and decoding.finish is None and (kind == "publish" or due == 0):
+            raise Cancelled
+
+    return cancel
 
 
 def _request(run: Run, index: int, vocabulary: int) -> Request:
