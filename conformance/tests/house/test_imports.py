@@ -27,6 +27,9 @@ ARROWS = {
 }
 """What each package may import of the others from anywhere in it."""
 
+OF_EREDU = ("eredu_conformance.subjects.", "eredu_conformance.faults.engine.")
+"""What of the suite is about eredu, and may import it: the engines that are judged, and the faults planted in them."""
+
 LAYERS = ("portable", "mlx", "families", "engine", "validation", "commands")
 """The layers of `eredu` from the ground up: each may import those before it."""
 
@@ -118,10 +121,10 @@ def violations(found: Import) -> Iterator[str]:
         if source == "eredu" and layer_of(found.source) == "commands":
             if not (found.lazy or found.typing):
                 yield f"{arrow} when it is loaded; only inside a function"
-        elif source != "eredu_conformance" or not found.source.startswith("eredu_conformance.subjects."):
+        elif source != "eredu_conformance" or not found.source.startswith(OF_EREDU):
             yield f"{arrow}, against the arrows between packages"
         elif found.package != "eredu":
-            yield f"{arrow}; subjects may reach for eredu and nothing else"
+            yield f"{arrow}; subjects and planted faults may reach for eredu and nothing else"
     if source == "eredu":
         yield from _layer_violations(found, arrow)
     if source in {"eredu_spec", "eredu_reference"}:
@@ -206,6 +209,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         ("eredu_conformance.law.g_test", "def f():\n    from eredu.contract.options import X", 1),
         ("eredu_conformance.subjects.tables", "from eredu.contract.options import X", 0),
         ("eredu_conformance.subjects.tables", "from eredu_benchmarks.pair import X", 1),
+        ("eredu_conformance.faults.engine.schedule", "from eredu.contract.options import X", 0),
+        ("eredu_conformance.faults.order", "from eredu.contract.options import X", 1),
         ("eredu_benchmarks.pair", "from eredu.contract.options import X", 0),
         ("eredu_benchmarks.pair", "from eredu_reference.plain import X", 1),
     ],
