@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from eredu.contract.backend import CommitPlan
+from eredu.contract.executor import CommitPlan
 from eredu.engine.assistant_executor import AssistantExecutor
 from eredu.engine.sequence import MlxBlock, MlxSequence
 from eredu.engine.target_executor import TargetExecutor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from eredu.contract.backend import ExecutorTraits
+from eredu.contract.executor import ExecutorTraits
 from eredu.contract.statistics import BranchOutcome
 from eredu.scheduling.actions import RequestActions
 from eredu.scheduling.clipping import Depth, clip_depth
