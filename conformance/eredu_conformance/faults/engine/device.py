@@ -30,7 +30,7 @@ def _one_too_many(
 def _one_too_few(
     right: _Commit, executor: TargetExecutor, sequence: MlxSequence, plan: CommitPlan, branch: MlxBlock | None
 ) -> MlxBlock | None:
-    fed = sequence.target.length - (len(sequence.tokens) - 1)
+    fed = sequence.target.length - (len(sequence.tokens) - 1) - (sequence.ahead is not None)
     return right(executor, sequence, replace(plan, kept=min(fed, plan.kept + 1)), branch)
 
 

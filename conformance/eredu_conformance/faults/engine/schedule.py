@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from eredu.contract.executor import VerificationOutcome
 from eredu.contract.errors import SchedulerStalledError
+from eredu.contract.executor import VerificationOutcome
 from eredu.scheduling.actions import RequestActions
 from eredu.scheduling.phase import TERMINAL, Phase, check_edge
 from eredu.scheduling.request_state import RequestRecord
