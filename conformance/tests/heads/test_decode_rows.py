@@ -12,7 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.families.decode_rows import BLOCK_ROWS, NOTED_ROWS, compute_blocks_as_decoding
+from eredu.families.decode_rows import BLOCK_ROWS, NOTED_ROWS
+from eredu.families.mlx_lm_patches import patch_target
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.cache import SequenceCache
@@ -164,7 +165,7 @@ def test_long_prompts_cross_the_boundaries_of_chunked_forms(model: LanguageModel
 
 def test_changing_twice_changes_once(model: LanguageModel) -> None:
     classes = [type(part) for _, part in cast(Any, model).named_modules()]
-    compute_blocks_as_decoding(model)
+    patch_target(model)
     assert [type(part) for _, part in cast(Any, model).named_modules()] == classes
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from eredu.checkpoints.wiring import Wiring
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.families.fused_heads import Wiring
 from eredu.families.teacher_forcing import outputs_along
 from eredu.mlx.adapter import LanguageModel, load_directory
 from eredu.mlx.taps import Recording, recording
