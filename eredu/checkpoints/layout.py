@@ -71,7 +71,8 @@ def file_layout(header: SafetensorsHeader, *, cut: bool) -> Layout:
     if published is not None and converted is not None:
         raise CheckpointError(
             f"{header.path.name} contradicts itself: {converted.text}, so an MLX converter wrote it, and "
-            f"{published.text}, so its makers did. Its norms would be shifted twice or never; convert the original checkpoint again"
+            f"{published.text}, so its makers did. Its norms would be shifted twice or never; convert the original "
+            "checkpoint again"
         )
     return Layout.PUBLISHED if converted is None else Layout.CONVERTED
 
