@@ -17,29 +17,16 @@ from eredu.families.mlx_lm_patches import patch_target
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.cache import SequenceCache
-from eredu_conformance.zoo import deepseek, deepseek_v3, deepseek_v32, nemotron_h, zoo_member
+from eredu_conformance.zoo import MEMBERS, zoo_member
 
-FAMILIES = ["deepseek-v3", "deepseek-v3.2", "nemotron-h", "qwen3.5", "qwen3-next"]
 PROMPT = 20
 CHUNK_TOLERANCE = 5e-5
 """Logits of one prefill in several chunks, against one: the stated numerics of these families in float32."""
 
 
-_MADE = {"deepseek-v3": deepseek_v3, "deepseek-v3.2": deepseek_v32, "nemotron-h": nemotron_h}
-
-
-@pytest.fixture(scope="module", params=FAMILIES)
-def family(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def model(family: str, tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    with pytest.MonkeyPatch.context() as patch:
-        # With few index heads many rows score exactly 0, and ties fall as the kernels please.
-        patch.setattr(deepseek, "INDEX_HEADS", 16)
-        member = _MADE[family]() if family in _MADE else zoo_member(family)
-    directory = member.write(tmp_path_factory.mktemp("zoo"))
+@pytest.fixture(scope="module", params=MEMBERS)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    directory = zoo_member(request.param).write(tmp_path_factory.mktemp("zoo"))
     return load_checkpoint(directory, tokenizer=None, with_heads=False).model
 
 
