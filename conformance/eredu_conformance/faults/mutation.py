@@ -94,7 +94,7 @@ def _lay_out(root: Path, folder: Path) -> None:
 
 
 def without_notes(text: str) -> str:
-    """The text of a module of the spec with empty lines in place of its `@obeys(…)`, which note where rules are obeyed."""
+    """The text of a module with empty lines in place of its `@obeys(…)`, which note where rules are obeyed."""
     lines = text.splitlines(keepends=True)
     for node in ast.walk(ast.parse(text)):
         for noted in getattr(node, "decorator_list", ()):
