@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
-from eredu import GenerationRequest
-from eredu.contract.backend import CommitPlan, ExecutorTraits, VerificationOutcome
+from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
 from eredu.contract.constraint import Constraint
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
 from eredu.engine.target_executor import TargetExecutor

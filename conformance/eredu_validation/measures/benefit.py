@@ -16,7 +16,7 @@ from eredu.contract.backend import CommitPlan, GenerationRequest, SpeculativeExe
 from eredu.contract.events import Event, TokensCommitted
 from eredu.contract.randomness import RequestRandomness
 from eredu.contract.statistics import RequestStatistics
-from eredu.loaded import PreparedRequest
+from eredu.prepared import PreparedRequest
 from eredu_validation.measures.emissions import request_seed
 from eredu_validation.measures.prompt_states import PROMPT_CHUNK
 from eredu_validation.measures.prompts import EncodedPrompt

@@ -13,7 +13,8 @@ import pytest
 
 from eredu.contract.backend import GenerationBackend, SpeculativeExecutor
 from eredu.contract.terminal import OutputText
-from eredu.loaded import LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
+from eredu.prepared import PreparedRequest
 
 ROOT = Path(__file__).parents[3]
 
@@ -23,7 +24,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 from eredu.contract.backend import GenerationBackend, SpeculativeExecutor
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.loaded import LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
+from eredu.prepared import PreparedRequest
 from eredu.contract.terminal import OutputText
 
 
