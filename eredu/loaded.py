@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from eredu.contract.backend import GenerationBackend, SpeculativeExecutor, SpeculativeGenerationBackend
+from eredu.contract.backend import GenerationBackend, SpeculativeGenerationBackend
 from eredu.contract.capability import MtpCapability
 from eredu.contract.errors import CapabilityError
 from eredu.contract.events import EventSink
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.prepared import PreparedRequest
 from eredu.results import BatchResult, GenerationResult, Outputs, SpeculationReport

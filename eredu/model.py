@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from eredu.contract.backend import SpeculativeExecutor
 from eredu.contract.capability import MtpCapability
 from eredu.contract.errors import CapabilityError, OptionError, TokenizerError
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.prepared import PreparedRequest
 from eredu.prompts import encode_prompt, split_prompts
 from eredu.request_options import RequestOptions, check_names, generation_options

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from eredu.contract.backend import GenerationBackend, GenerationRequest
+from eredu.contract.backend import GenerationBackend
 from eredu.contract.constraint import Constraint
 from eredu.contract.errors import OptionError
 from eredu.contract.options import GenerationOptions
 from eredu.contract.randomness import RequestRandomness
+from eredu.contract.request import GenerationRequest
 
 
 @dataclass(frozen=True, kw_only=True)

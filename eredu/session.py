@@ -9,9 +9,10 @@ from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from eredu.contract.backend import GenerationBackend, SpeculativeExecutor
+from eredu.contract.backend import GenerationBackend
 from eredu.contract.errors import OptionError, SessionError, ThreadError
 from eredu.contract.events import Event
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
 from eredu.contract.terminal import FinishReason
 from eredu.prepared import PreparedRequest

@@ -14,9 +14,9 @@ from typing import Any
 
 from eredu import __version__
 from eredu.checkpoints.tokenizers import load_tokenizer
-from eredu.contract.backend import GenerationRequest, SpeculativeExecutor
 from eredu.contract.errors import OptionError
 from eredu.contract.events import Event, RequestFinished, TokensCommitted
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.options import (
     MAX_PROPOSALS,
     AcceptanceRule,
@@ -25,6 +25,7 @@ from eredu.contract.options import (
     SamplingOptions,
 )
 from eredu.contract.randomness import RequestRandomness
+from eredu.contract.request import GenerationRequest
 from eredu.engine.load import load_assistant, load_target
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel

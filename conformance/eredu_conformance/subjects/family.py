@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from eredu.checkpoints.tokenizers import load_tokenizer
-from eredu.contract.backend import GenerationRequest, SpeculativeExecutor
 from eredu.contract.events import Event, TokensCommitted
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.randomness import RequestRandomness
+from eredu.contract.request import GenerationRequest
 from eredu.engine.load import load_assistant, load_target
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.loaded import LoadedModel

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
-from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
 from eredu.contract.constraint import Constraint
+from eredu.contract.executor import CommitPlan, ExecutorTraits, Submission, VerificationOutcome
+from eredu.contract.request import GenerationRequest
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
 from eredu.engine.target_executor import TargetExecutor
 
@@ -75,9 +76,9 @@ class ForcedExecutor:
         block.scores = []
         return block
 
-    def submit(self, sequence: MlxSequence, block: MlxBlock, more: bool) -> MlxVerification:  # noqa: FBT001
+    def submit(self, group: Sequence[Submission[MlxSequence, MlxBlock]]) -> list[MlxVerification | Exception]:
         """As the inner executor."""
-        return self.inner.submit(sequence, block, more)
+        return self.inner.submit(group)
 
     def branch(self, sequence: MlxSequence, block: MlxBlock, count: int) -> MlxBlock:
         """As the inner executor."""
