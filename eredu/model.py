@@ -291,7 +291,7 @@ class Model:
 
     def _assistant(self, given: str | Path | Assistant) -> Assistant:
         from eredu.checkpoints.names import resolve_checkpoint  # noqa: PLC0415
-        from eredu.checkpoints.tokenizers import load_tokenizer  # noqa: PLC0415
+        from eredu.checkpoints.opening import load_tokenizer  # noqa: PLC0415
         from eredu.engine.load import load_assistant  # noqa: PLC0415
         from eredu.engine.mlx_backend import Assistant  # noqa: PLC0415
         from eredu.text.fingerprint import require_same_tokenizer  # noqa: PLC0415

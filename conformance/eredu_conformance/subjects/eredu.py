@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eredu import __version__
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.errors import OptionError
 from eredu.contract.events import Event, RequestFinished, TokensCommitted
 from eredu.contract.executor import SpeculativeExecutor

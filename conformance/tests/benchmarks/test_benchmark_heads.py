@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eredu.checkpoints.wiring import Wiring
 from eredu.contract.errors import OptionError
 from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.alignment import FollowedRows
 from eredu.engine.load import load_target
-from eredu.families.fused_heads import Wiring
 from eredu.prepared import PreparedRequest
 from eredu_benchmarks.benchmark import BenchmarkPlan, align_all
 from eredu_benchmarks.head_alignment import HeadRows, align_heads

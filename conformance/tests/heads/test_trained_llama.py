@@ -11,10 +11,10 @@ import os
 import pytest
 
 from eredu.checkpoints.names import target_path
+from eredu.checkpoints.wiring import Wiring
 from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.load import load_target
 from eredu.engine.probe import HeadProbe, probe_heads
-from eredu.families.fused_heads import Wiring
 from eredu.loaded import LoadedModel
 from eredu.prepared import PreparedRequest
 

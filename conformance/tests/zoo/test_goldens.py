@@ -12,10 +12,10 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from eredu.checkpoints.wiring import Wiring
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.load import load_target
 from eredu.engine.models import TargetModel
-from eredu.families.fused_heads import Wiring
 from eredu_conformance.goldens import GOLDENS, PROMPT, ROWS, golden_named, head_golden_name
 from eredu_conformance.zoo import MEMBERS, Parts, zoo_edges, zoo_member
 
