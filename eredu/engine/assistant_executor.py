@@ -19,7 +19,7 @@ from eredu.engine.models import AssistantModel, TargetModel
 from eredu.engine.proposal import propose
 from eredu.engine.sequence import MlxBlock, MlxSequence
 from eredu.engine.target_executor import TargetExecutor
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.placement import Placement
 
 

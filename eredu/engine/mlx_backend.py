@@ -16,9 +16,10 @@ from eredu.engine.embedded_executor import EmbeddedExecutor
 from eredu.engine.models import AssistantModel, TargetModel
 from eredu.engine.target_executor import TargetExecutor
 from eredu.mlx.adapter import patch_attention
-from eredu.mlx.cache import RollbackCache, SequenceCache
+from eredu.mlx.caches.full import RollbackCache
+from eredu.mlx.caches.row import RowCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.placement import Placement, on_cuda
-from eredu.mlx.row_cache import RowCache
 from eredu.text.fingerprint import require_same_tokenizer
 
 CUDA_BUCKET = 512

@@ -10,7 +10,7 @@ import mlx.core as mx
 from eredu.contract.backend import GenerationRequest
 from eredu.contract.constraint import Constraint
 from eredu.engine.head_state import HeadState
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.placement import Completion
 from eredu.mlx.summary import Summary
 

@@ -15,7 +15,7 @@ from eredu.engine.masks import mask_rows
 from eredu.engine.models import TargetModel
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
 from eredu.mlx.acceptance import reject, verify_block
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.draws import draw, key_rows
 from eredu.mlx.history import HistoryRows
 from eredu.mlx.placement import Completion, Placement

@@ -19,7 +19,8 @@ from eredu.families.mlx_lm_patches import mend_layers
 from eredu.families.stage_tensors import convert_blocks, is_copy, take_module
 from eredu.families.staged_heads import Stage, StagedHeads, StageModule
 from eredu.families.target_parts import TargetParts
-from eredu.mlx.cache import RollbackCache, RollbackList
+from eredu.mlx.caches.composite import RollbackList
+from eredu.mlx.caches.full import RollbackCache
 
 FUSION = ("enorm.", "hnorm.", "eh_proj.")
 NORM = "shared_head.norm."

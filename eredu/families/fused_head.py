@@ -21,7 +21,7 @@ from eredu.contract.errors import CheckpointError
 from eredu.families.filling import parameters_of
 from eredu.families.head import HeadTraits
 from eredu.families.target_parts import TargetParts
-from eredu.mlx.cache import RollbackCache
+from eredu.mlx.caches.full import RollbackCache
 from eredu.mlx.taps import Recording, tap
 
 _SIDES = ("before-norm", "after-norm")

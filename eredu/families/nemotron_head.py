@@ -22,7 +22,8 @@ from eredu.families.mlx_lm_patches import mend_layers
 from eredu.families.stage_tensors import convert_blocks
 from eredu.families.staged_heads import Stage, StagedHeads, StageModule
 from eredu.families.target_parts import TargetParts
-from eredu.mlx.cache import RollbackCache, RollbackList
+from eredu.mlx.caches.composite import RollbackList
+from eredu.mlx.caches.full import RollbackCache
 
 ATTENTION, EXPERTS, MLP, RECURRENT = "*", "E", "-", "M"
 KINDS = {

@@ -15,8 +15,8 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from eredu.mlx.adapter import LanguageModel, normalize_qk, ssm_update
+from eredu.mlx.caches.recurrent import Recurrence, State
 from eredu.mlx.gated_rows import run_gated_rows
-from eredu.mlx.recurrent import Recurrence, State
 from eredu.mlx.taps import Recording, tap
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.engine.models import TargetModel
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu_conformance.subjects.family import FamilyModel
 
 

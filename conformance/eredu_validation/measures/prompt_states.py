@@ -12,7 +12,7 @@ import mlx.core as mx
 
 from eredu.engine.models import AssistantModel, TargetModel
 from eredu.families.head import PredictionHeads
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 
 PROMPT_CHUNK = 512
 """Prompt tokens fed at once."""

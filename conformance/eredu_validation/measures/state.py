@@ -20,7 +20,7 @@ from eredu.contract.backend import CommitPlan, GenerationRequest, SpeculativeExe
 from eredu.contract.options import AcceptanceRule, GenerationOptions, SamplingOptions
 from eredu.contract.randomness import RequestRandomness
 from eredu.engine.sequence import MlxSequence
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.rows import process_rows
 from eredu_validation.measures.numerics import feed_rows, total_variation
 from eredu_validation.measures.plain_rows import normalised

@@ -15,7 +15,7 @@ from eredu.engine.checkpoint import load_checkpoint
 from eredu.families.decode_rows import BLOCK_ROWS, NOTED_ROWS, compute_blocks_as_decoding
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu_conformance.zoo import deepseek, deepseek_v3, deepseek_v32, nemotron_h, zoo_member
 
 FAMILIES = ["deepseek-v3", "deepseek-v3.2", "nemotron-h", "qwen3.5", "qwen3-next"]

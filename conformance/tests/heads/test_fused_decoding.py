@@ -19,7 +19,7 @@ from eredu.engine.embedded_executor import EmbeddedExecutor
 from eredu.engine.head_state import HeadState
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import GenerationResult, LoadedModel, PreparedRequest
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording
 from eredu_conformance.zoo import zoo_member

@@ -14,7 +14,7 @@ from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.families.wide_experts import widen_experts
 from eredu.loaded import LoadedModel, PreparedRequest
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.placement import Placement
 from eredu_conformance.zoo import zoo_member
 

@@ -13,8 +13,9 @@ from rich.console import Console
 
 from eredu.commands.main import main
 from eredu.engine.head_state import HeadState
-from eredu.mlx.cache import RollbackCache, SequenceCache
-from eredu.mlx.recurrent import Journal
+from eredu.mlx.caches.full import RollbackCache
+from eredu.mlx.caches.recurrent import Journal
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu_conformance.checks.check import CheckFailure
 from eredu_conformance.checks.registry import check_named
 from eredu_conformance.checks.subject_session import Bench

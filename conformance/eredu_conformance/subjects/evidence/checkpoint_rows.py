@@ -18,7 +18,7 @@ import numpy as np
 from eredu.contract.errors import CapabilityError
 from eredu.engine.models import TargetModel
 from eredu.families.head import PredictionHeads
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu_reference.rows import Row
 
 REMEMBERED = 4096
