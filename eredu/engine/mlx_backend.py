@@ -10,15 +10,17 @@ from eredu.contract.backend import ResultT, SpeculativeGenerationVisitor
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CapabilityError, TokenizerError
 from eredu.contract.terminal import OutputText
-from eredu.engine.assistant_executor import AssistantExecutor
+from eredu.drafters.assistant import AssistantDrafter
+from eredu.drafters.heads import HeadsDrafter
+from eredu.drafters.none import NoDrafter
+from eredu.drafters.target_view import MlxDrafter
 from eredu.engine.checkpoint import LoadedCheckpoint
-from eredu.engine.embedded_executor import EmbeddedExecutor
-from eredu.engine.models import AssistantModel, TargetModel
-from eredu.engine.target_executor import TargetExecutor
+from eredu.engine.executor import MlxExecutor
 from eredu.mlx.adapter import patch_attention
 from eredu.mlx.caches.full import RollbackCache
 from eredu.mlx.caches.row import RowCache
 from eredu.mlx.caches.sequence import SequenceCache
+from eredu.mlx.models import AssistantModel, TargetModel
 from eredu.mlx.placement import Placement, on_cuda
 from eredu.text.fingerprint import require_same_tokenizer
 
@@ -68,13 +70,13 @@ class MlxBackend:
             return MtpCapability.unavailable()
         kind = MtpCheckpointKind.EMBEDDED if drafter is None else MtpCheckpointKind.SEPARATE
         for checkpoint in (self.target, *([] if drafter is None else [drafter.checkpoint])):
-            if _stubborn_kinds(checkpoint):
+            if _kinds_without_rollback(checkpoint):
                 return MtpCapability.unsupported(kind, checkpoint.architecture)
         return MtpCapability.ready(kind)
 
     def lend_plain(self, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
         """Lend an executor that proposes nothing."""
-        return visitor.visit(TargetExecutor(self.target_model, self.placement))
+        return visitor.visit(MlxExecutor(self.target_model, NoDrafter(), self.placement))
 
     def lend_speculative(self, drafter: Assistant | None, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
         """Lend an executor that proposes with an assistant, or (None) with the target's heads.
@@ -82,16 +84,18 @@ class MlxBackend:
         Raises `CapabilityError` where a cache cannot be rolled back exactly, `TokenizerError` where the assistant's
         tokenizer is not the target's.
         """
-        if drafter is None:
-            if self.target.heads is None:
-                raise CapabilityError("this target has no heads that eredu can use; give an assistant")
-            _require_rollback("target", self.target)
-            return visitor.visit(EmbeddedExecutor(self.target_model, self.target.heads, self.placement))
-        for role, checkpoint in (("target", self.target), ("assistant", drafter.checkpoint)):
-            # rule: capability.no-silent-fallback, rollback.exact-state
-            _require_rollback(role, checkpoint)
-        executor = AssistantExecutor(self.target_model, self.assistant_model(drafter), self.placement)
-        return visitor.visit(executor)
+        # rule: capability.no-silent-fallback, rollback.exact-state
+        _require_rollback("target", self.target)
+        return visitor.visit(MlxExecutor(self.target_model, self.make_drafter(drafter), self.placement))
+
+    def make_drafter(self, drafter: Assistant | None) -> MlxDrafter:
+        """The drafter that a caller means: the one place that tells their kinds apart. Raises as `lend_speculative`."""
+        if drafter is not None:
+            _require_rollback("assistant", drafter.checkpoint)
+            return AssistantDrafter(self.assistant_model(drafter), self.placement)
+        if self.target.heads is None:
+            raise CapabilityError("this target has no heads that eredu can use; give an assistant")
+        return HeadsDrafter(self.target.heads, self.target_model, self.placement)
 
     @cached_property
     def target_model(self) -> TargetModel:
@@ -158,12 +162,12 @@ def attention_cache(checkpoint: LoadedCheckpoint) -> type[RollbackCache]:
     return RowCache if attention_bucket() is not None and patch_attention(checkpoint.model) else RollbackCache
 
 
-def _stubborn_kinds(checkpoint: LoadedCheckpoint) -> frozenset[str]:
+def _kinds_without_rollback(checkpoint: LoadedCheckpoint) -> frozenset[str]:
     return SequenceCache(checkpoint.model, recurrences=checkpoint.recurrences).kinds_without_rollback
 
 
 def _require_rollback(role: str, checkpoint: LoadedCheckpoint) -> None:
-    kinds = _stubborn_kinds(checkpoint)
+    kinds = _kinds_without_rollback(checkpoint)
     if kinds:
         raise CapabilityError(
             f"the {role} in {checkpoint.path} ({checkpoint.architecture}) has caches of kind "

@@ -27,7 +27,7 @@ ARROWS = {
 }
 """What each package may import of the others from anywhere in it."""
 
-LAYERS = ("portable", "mlx", "families", "engine", "validation", "commands")
+LAYERS = ("portable", "mlx", "families", "drafters", "engine", "validation", "commands")
 """The layers of `eredu` from the ground up: each may import those before it."""
 
 DOOR = "eredu"

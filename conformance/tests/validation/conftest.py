@@ -23,7 +23,7 @@ import eredu
 from eredu.checkpoints.tokenizers import load_tokenizer
 from eredu.commands.main import main
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.engine import target_executor
+from eredu.engine import verification
 from eredu.mlx import acceptance
 from eredu.mlx.draws import coins
 from eredu_conformance.crafted import PairDirectories, crafted_pair
@@ -159,7 +159,7 @@ FAULTS = {"ratio without q": ratio_without_q, "residual = p": residual_is_p}
 def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A fault in the acceptance of every request."""
     name: str = request.param
-    monkeypatch.setattr(target_executor, "reject", FAULTS[name])
+    monkeypatch.setattr(verification, "reject", FAULTS[name])
     return name
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from eredu import load
 from eredu.engine.checkpoint import LoadedCheckpoint
-from eredu.engine.models import TargetModel
 from eredu.families.fused_head import Wiring
+from eredu.mlx.models import TargetModel
 from eredu_conformance.goldens import GOLDENS, PROMPT, ROWS, golden_named, head_golden_name
 from eredu_conformance.zoo import MEMBERS, Parts, zoo_edges, zoo_member
 

@@ -41,20 +41,17 @@ class SequenceCache:
         self._recurrences = recurrences or {}
         self._journal = Journal(self._recurrences, journal_feeds)
         self._length = 0
+        self.kinds_without_rollback = frozenset(
+            type(layer).__name__
+            for index, layer in enumerate(self.layers)
+            if index not in self._recurrences and not _rolls_back(layer)
+        )
+        """Kinds of cache in use that cannot be rolled back exactly; empty if all can."""
 
     @property
     def length(self) -> int:
         """Tokens fed and not rolled back."""
         return self._length
-
-    @property
-    def kinds_without_rollback(self) -> frozenset[str]:
-        """Kinds of cache in use that cannot be rolled back exactly; empty if all can."""
-        return frozenset(
-            type(layer).__name__
-            for index, layer in enumerate(self.layers)
-            if index not in self._recurrences and not _rolls_back(layer)
-        )
 
     def feed(self, model: LanguageModel, tokens: mx.array) -> mx.array:
         """Run the model on tokens of shape (rows,); return logits of shape (rows, vocabulary), lazily."""
@@ -111,6 +108,10 @@ class SequenceCache:
         # Its list of feeds is replaced and never changed.
         twin._journal = copy.copy(self._journal)  # noqa: SLF001 (of its own class)
         return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SequenceCache:
+        """As `clone`: the model's modules, which recurrences know, are not copied."""
+        return self.clone()
 
     def arrays(self) -> Sequence[Any]:
         """Everything that must be evaluated for the cache to be at rest."""

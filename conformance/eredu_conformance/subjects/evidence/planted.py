@@ -89,7 +89,7 @@ PLANTED: tuple[Planted, ...] = (
     _planted(
         "raw-q-on-the-device",
         "Proposals are drawn at the request's temperature, and the ratio takes q from the raw logits.",
-        ("engine/proposal.py", "block.scores.append(scores)", "block.scores.append(logits)"),
+        ("drafters/proposal.py", "block.scores.append(scores)", "block.scores.append(logits)"),
         "residual not subtracted",
         "acceptance",
         "draft",

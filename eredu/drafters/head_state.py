@@ -7,6 +7,7 @@ row made from a proposal is a guess and is rolled back at the commit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,12 +52,10 @@ class HeadState:
     Attributes:
         stages: State of each stage.
         outputs: Outputs of the block's latest step, shape (rows, hidden size); the last row made the last proposal.
-        verified: The target's hidden rows of the verification in flight, shape (rows, hidden size).
     """
 
     stages: list[StageState]
     outputs: mx.array | None = None
-    verified: mx.array | None = None
 
     @classmethod
     def of(cls, heads: PredictionHeads, bucket: int | None = None, *, depth: int | None = None) -> HeadState:
@@ -66,7 +65,7 @@ class HeadState:
         """
         return cls([StageState(cache) for cache in heads.new_caches(bucket)[:depth]])
 
-    def read_prompt(self, heads: PredictionHeads, tokens: list[int], hidden: mx.array) -> list[mx.array]:
+    def read_prompt(self, heads: PredictionHeads, tokens: Sequence[int], hidden: mx.array) -> list[mx.array]:
         """Take in the target's hidden rows of a prompt chunk and warm the stages; return what must be evaluated.
 
         The last row that each stage could read stays pending: the first draft step needs its output.
@@ -87,7 +86,7 @@ class HeadState:
         return made
 
     def draft_step(
-        self, heads: PredictionHeads, index: int, committed: list[int], proposals: list[mx.array]
+        self, heads: PredictionHeads, index: int, committed: Sequence[int], proposals: list[mx.array]
     ) -> mx.array:
         """Run the step that makes proposal `index`, from 0; return its logits, shape (1, vocabulary)."""
         number = heads.traits.stage_of(index)
@@ -108,13 +107,13 @@ class HeadState:
         self.outputs = outputs
         return heads.logits(number, outputs[-1:])
 
-    def commit(self, kept: int) -> None:
-        """Drop every guess, and let the hidden rows of the `kept` verified inputs wait for the stages."""
+    def settle(self, hidden: mx.array) -> None:
+        """Drop every guess, and let the target's hidden rows that stand, shape (rows, hidden size), wait."""
         for stage in self.stages:
             stage.cache.rollback(stage.true_rows)
-        if kept and self.verified is not None and self.stages:
-            self.stages[0].pending.append(self.verified[:kept])
-        self.outputs = self.verified = None
+        if hidden.shape[0] and self.stages:
+            self.stages[0].pending.append(hidden)
+        self.outputs = None
 
 
 def _last(outputs: mx.array | None, rows: int = 1) -> mx.array:
