@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from eredu.contract.errors import OptionError
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.engine.mlx_backend import Assistant, MlxBackend, attention_bucket
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.loaded import LoadedModel, PreparedRequest
 from eredu.mlx.models import AssistantModel, TargetModel
 from eredu_benchmarks.mlx_vlm_peer import VlmPeer

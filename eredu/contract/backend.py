@@ -1,12 +1,13 @@
 """The protocols of a backend, which lends executors.
 
-A backend prepares executors, caches, sampling state, streams and completions, and lends them to a visitor for the
-length of one call.
+A backend prepares executors, caches, sampling state, streams and completions, and lends them for the length of a
+with-block, or of one call to a visitor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from eredu.contract.capability import MtpCapability
@@ -28,7 +29,7 @@ class SpeculativeGenerationVisitor(Protocol[ResultT_co]):
 
 @runtime_checkable
 class GenerationBackend(Protocol):
-    """A backend that decodes, if only plainly."""
+    """A backend that decodes, if only plainly. Backends derive from it and get the visitor's form of lending."""
 
     @property
     def name(self) -> str:
@@ -44,9 +45,14 @@ class GenerationBackend(Protocol):
         """Visible text of one output, cut at the stop strings; None where the backend has no tokenizer."""
         ...
 
-    def lend_plain(self, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
-        """Lend an executor that proposes nothing."""
+    def plain_executor(self) -> AbstractContextManager[SpeculativeExecutor[Any, Any, Any]]:
+        """An executor that proposes nothing, lent until the with-block ends."""
         ...
+
+    def lend_plain(self, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
+        """Lend `plain_executor` for the length of a visit."""
+        with self.plain_executor() as executor:
+            return visitor.visit(executor)
 
 
 @runtime_checkable
@@ -57,10 +63,20 @@ class SpeculativeGenerationBackend(GenerationBackend, Protocol[DrafterT_contra])
         """What decoding with this drafter (None: with the target's own heads) would be."""
         ...
 
+    def speculative_executor(
+        self, drafter: DrafterT_contra | None
+    ) -> AbstractContextManager[SpeculativeExecutor[Any, Any, Any]]:
+        """An executor that proposes with the drafter, lent until the with-block ends.
+
+        Entering raises `CapabilityError` where it cannot be exact.
+        """
+        ...
+
     def lend_speculative(
         self,
         drafter: DrafterT_contra | None,
         visitor: SpeculativeGenerationVisitor[ResultT],
     ) -> ResultT:
-        """Lend an executor that proposes with the drafter. Raises `CapabilityError` where it cannot be exact."""
-        ...
+        """Lend `speculative_executor` for the length of a visit."""
+        with self.speculative_executor(drafter) as executor:
+            return visitor.visit(executor)

@@ -17,7 +17,7 @@ from eredu.drafters.draft_block import MlxBlock
 from eredu.drafters.head_state import HeadState
 from eredu.drafters.proposal import propose
 from eredu.drafters.target_view import TargetView
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.models import TargetModel
 from eredu.mlx.placement import Placement
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from eredu.contract.backend import ResultT, SpeculativeGenerationVisitor
+from eredu.contract.backend import SpeculativeGenerationBackend
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CapabilityError, TokenizerError
 from eredu.contract.terminal import OutputText
@@ -36,7 +37,7 @@ class Assistant:
 
 
 @dataclass(frozen=True)
-class MlxBackend:
+class MlxBackend(SpeculativeGenerationBackend[Assistant]):
     """Decoding on MLX: Metal, CUDA or CPU, whichever MLX was built for.
 
     Attributes:
@@ -74,22 +75,24 @@ class MlxBackend:
                 return MtpCapability.unsupported(kind, checkpoint.architecture)
         return MtpCapability.ready(kind)
 
-    def lend_plain(self, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
-        """Lend an executor that proposes nothing."""
-        return visitor.visit(MlxExecutor(self.target_model, NoDrafter(), self.placement))
+    @contextmanager
+    def plain_executor(self) -> Iterator[MlxExecutor]:
+        """An executor that proposes nothing."""
+        yield MlxExecutor(self.target_model, NoDrafter(), self.placement)
 
-    def lend_speculative(self, drafter: Assistant | None, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
-        """Lend an executor that proposes with an assistant, or (None) with the target's heads.
+    @contextmanager
+    def speculative_executor(self, drafter: Assistant | None) -> Iterator[MlxExecutor]:
+        """An executor that proposes with an assistant, or (None) with the target's heads.
 
         Raises `CapabilityError` where a cache cannot be rolled back exactly, `TokenizerError` where the assistant's
         tokenizer is not the target's.
         """
         # rule: capability.no-silent-fallback, rollback.exact-state
         _require_rollback("target", self.target)
-        return visitor.visit(MlxExecutor(self.target_model, self.make_drafter(drafter), self.placement))
+        yield MlxExecutor(self.target_model, self.make_drafter(drafter), self.placement)
 
     def make_drafter(self, drafter: Assistant | None) -> MlxDrafter:
-        """The drafter that a caller means: the one place that tells their kinds apart. Raises as `lend_speculative`."""
+        """The drafter that a caller means; raises as `speculative_executor`. Here alone their kinds are told apart."""
         if drafter is not None:
             _require_rollback("assistant", drafter.checkpoint)
             return AssistantDrafter(self.assistant_model(drafter), self.placement)

@@ -1,4 +1,4 @@
-"""Verification of a block, which may be empty: the target's rows, processed, and what the acceptance rule makes of them.
+"""Verification of a block, which may be empty: the target's rows, and what the acceptance rule makes of them.
 
 The forward pass stands in one place, `Verifier.start`.
 """

@@ -11,7 +11,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.caches.composite import RollbackList
 from eredu.mlx.caches.full import RollbackCache
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import mlx.core as mx
 
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.models import AssistantModel, TargetModel
 

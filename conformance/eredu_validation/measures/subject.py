@@ -12,7 +12,7 @@ from typing import Any
 from eredu.contract.events import EventSink
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.loaded import BatchResult, LoadedModel, PreparedRequest
 from eredu.mlx.models import AssistantModel, TargetModel
 from eredu.scheduling.trace import TraceSink

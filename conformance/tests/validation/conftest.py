@@ -166,7 +166,6 @@ def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 SECONDS = 600
 COMMAND = """
 import os, signal, sys
-from eredu.commands.main import main
 from eredu_validation.measures.law import LawRun
 from eredu_validation.workers.worker import Worker
 

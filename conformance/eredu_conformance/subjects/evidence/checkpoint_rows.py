@@ -16,7 +16,7 @@ import mlx.core as mx
 import numpy as np
 
 from eredu.contract.errors import CapabilityError
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.models import TargetModel
 from eredu_reference.rows import Row
