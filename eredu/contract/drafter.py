@@ -55,7 +55,7 @@ class History(Protocol):
         ...
 
     @property
-    def tokens(self) -> Sequence[int]:
+    def tokens(self) -> list[int]:
         """Prompt and committed output; the last one is not yet in the target's cache."""
         ...
 

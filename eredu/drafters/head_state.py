@@ -7,7 +7,6 @@ row made from a proposal is a guess and is rolled back at the commit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,7 +64,7 @@ class HeadState:
         """
         return cls([StageState(cache) for cache in heads.new_caches(bucket)[:depth]])
 
-    def read_prompt(self, heads: PredictionHeads, tokens: Sequence[int], hidden: mx.array) -> list[mx.array]:
+    def read_prompt(self, heads: PredictionHeads, tokens: list[int], hidden: mx.array) -> list[mx.array]:
         """Take in the target's hidden rows of a prompt chunk and warm the stages; return what must be evaluated.
 
         The last row that each stage could read stays pending: the first draft step needs its output.
@@ -86,7 +85,7 @@ class HeadState:
         return made
 
     def draft_step(
-        self, heads: PredictionHeads, index: int, committed: Sequence[int], proposals: list[mx.array]
+        self, heads: PredictionHeads, index: int, committed: list[int], proposals: list[mx.array]
     ) -> mx.array:
         """Run the step that makes proposal `index`, from 0; return its logits, shape (1, vocabulary)."""
         number = heads.traits.stage_of(index)
