@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import eredu
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.drafters import assistant, heads
 from eredu.drafters.proposal import propose
