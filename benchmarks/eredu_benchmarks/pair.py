@@ -8,8 +8,9 @@ from eredu.contract.errors import OptionError
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.engine.mlx_backend import Assistant, MlxBackend, attention_bucket
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.loaded import LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
 from eredu.mlx.models import AssistantModel, TargetModel
+from eredu.prepared import PreparedRequest
 from eredu_benchmarks.mlx_vlm_peer import VlmPeer
 from eredu_benchmarks.run import Run
 from eredu_benchmarks.setting import Engine, Setting

@@ -16,8 +16,10 @@ from eredu.contract.request import GenerationRequest
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.executor import MlxExecutor
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.loaded import BatchResult, GenerationResult, LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement, PlacementKind
+from eredu.prepared import PreparedRequest
+from eredu.results import BatchResult, GenerationResult
 from eredu_conformance.tiny_models import TinyDecoder
 
 Pair = tuple[LoadedCheckpoint, Assistant]

@@ -13,7 +13,7 @@ import eredu.drafters.assistant as assistant_module
 import eredu.engine.executor as executor_module
 import eredu.engine.verification as verification_module
 from eredu.contract.options import MtpSchedulerOptions
-from eredu.loaded import GenerationResult
+from eredu.results import GenerationResult
 
 Decode = Callable[..., GenerationResult]
 

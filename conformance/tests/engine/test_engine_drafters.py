@@ -23,9 +23,9 @@ from eredu.drafters.proposal import propose
 from eredu.drafters.target_view import TargetView
 from eredu.engine.executor import MlxExecutor
 from eredu.engine.mlx_backend import MlxBackend
-from eredu.loaded import GenerationResult
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording, tap
+from eredu.results import GenerationResult
 from eredu.scheduling.scheduler import SpeculativeScheduler
 
 Make = Callable[..., Any]
