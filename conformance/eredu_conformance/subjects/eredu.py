@@ -34,13 +34,13 @@ from eredu.contract.events import Event
 from eredu.contract.options import MAX_PROPOSALS
 from eredu.contract.randomness import RequestRandomness
 from eredu.engine.mlx_backend import Assistant, MlxBackend
+from eredu.scheduling.round_log import RoundLog
 from eredu_conformance.protocol.capabilities import Capabilities, Feature
 from eredu_conformance.protocol.errors import SkippedRunError
 from eredu_conformance.protocol.options import Acceptance, RunOptions, Schedule
 from eredu_conformance.protocol.run import Answer, Finish, Request, Round, Run, RunResult
 from eredu_conformance.subjects.automaton import automaton_constraint
 from eredu_conformance.subjects.grammar_state import GrammarState
-from eredu_validation.measures.rounds import RoundLog
 
 MAX_BATCH = 1024
 """No limit of the scheduler's: a bound on what one run of the suite may ask."""
@@ -164,9 +164,9 @@ def _rounds(trace: Sequence[dict[str, Any]]) -> dict[int, tuple[Round, ...]]:
         log(event)
     return {
         request: tuple(
-            Round(proposals=block.proposals, emitted=block.emitted, promoted=block.promoted) for block in blocks
+            Round(proposals=each.proposals, emitted=each.emitted, promoted=each.promoted) for each in rounds
         )
-        for request, blocks in log.blocks.items()
+        for request, rounds in log.rounds.items()
     }
 
 

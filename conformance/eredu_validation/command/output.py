@@ -16,7 +16,7 @@ from eredu.contract.errors import OptionError
 from eredu_validation.evidence.verdict import e_value_text, round_up
 
 if TYPE_CHECKING:
-    from eredu_validation.measures.law import LawProgress
+    from eredu_validation.session.law_run import LawProgress
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Portion:
 
 
 @dataclass
-class Plan(Generic[DrawnT]):
+class WorkPlan(Generic[DrawnT]):
     """What is still to be drawn, what is being drawn, and what waits for its turn.
 
     Requests are planned in waves: as many as reach the goal if outputs are as long as they were so far; where they end

@@ -14,7 +14,7 @@ END_S = 5.0
 
 
 @dataclass(eq=False)
-class Member:
+class WorkerHandle:
     """One process that draws.
 
     Attributes:
