@@ -23,8 +23,9 @@ from rich.table import Table
 
 from eredu.commands.console import versions
 from eredu.commands.pair import Pair, encode_prompt
-from eredu.contract.backend import SpeculativeExecutor, SpeculativeGenerationBackend
+from eredu.contract.backend import SpeculativeGenerationBackend
 from eredu.contract.capability import MtpCapability
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.options import USUAL_PROPOSALS, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.terminal import OutputText
 from eredu.engine.mlx_backend import Assistant, MlxBackend

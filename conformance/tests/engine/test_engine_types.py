@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from eredu.contract.backend import GenerationBackend, SpeculativeExecutor
+from eredu.contract.backend import GenerationBackend
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.terminal import OutputText
 from eredu.loaded import LoadedModel, PreparedRequest
 
@@ -21,7 +22,8 @@ PROGRAM = """
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
-from eredu.contract.backend import GenerationBackend, SpeculativeExecutor
+from eredu.contract.backend import GenerationBackend
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel, PreparedRequest
 from eredu.contract.terminal import OutputText
