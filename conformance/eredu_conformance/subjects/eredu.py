@@ -163,9 +163,7 @@ def _rounds(trace: Sequence[dict[str, Any]]) -> dict[int, tuple[Round, ...]]:
     for event in trace:
         log(event)
     return {
-        request: tuple(
-            Round(proposals=each.proposals, emitted=each.emitted, promoted=each.promoted) for each in rounds
-        )
+        request: tuple(Round(proposals=each.proposals, emitted=each.emitted, promoted=each.promoted) for each in rounds)
         for request, rounds in log.rounds.items()
     }
 
