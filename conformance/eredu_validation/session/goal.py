@@ -1,4 +1,4 @@
-"""When a validation has drawn enough."""
+"""When a validation has drawn enough, and how far it is."""
 
 from __future__ import annotations
 
@@ -39,3 +39,18 @@ class Goal:
         if self.tokens is not None:
             return self.tokens
         return None if self.resolve is None else design_of(terms).tokens_needed(self.resolve)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LawProgress:
+    """Where a run stands.
+
+    Attributes:
+        tokens: Tokens taken, with those that are being drawn.
+        log_e: Logarithm of the e-value of those taken.
+        resolved: Total variation that those taken resolve.
+    """
+
+    tokens: int
+    log_e: float
+    resolved: float

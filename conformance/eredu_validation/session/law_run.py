@@ -18,28 +18,13 @@ from eredu_validation.evidence import LEDGER_NAME, Columns, Ledger, LedgerConten
 from eredu_validation.measures.emissions import columns_of_outputs, decode_batch, request_seed
 from eredu_validation.measures.prompts import EncodedPrompt
 from eredu_validation.measures.subject import Subject
-from eredu_validation.session.goal import Goal
+from eredu_validation.session.goal import Goal, LawProgress
 from eredu_validation.workers.sharded_ranks import ShardedRanks
 from eredu_validation.workers.work_plan import Portion, WorkPlan
 from eredu_validation.workers.worker_pool import Failure, WorkerPool
 
 SHARES = 4
 """Portions that the last requests of a wave are split into on a CPU, where few cost no more a token than many."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LawProgress:
-    """Where a run stands.
-
-    Attributes:
-        tokens: Tokens taken, with those that are being drawn.
-        log_e: Logarithm of the e-value of those taken.
-        resolved: Total variation that those taken resolve.
-    """
-
-    tokens: int
-    log_e: float
-    resolved: float
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from eredu_validation.measures.numerics import feed
 from eredu_validation.measures.parts import COARSE, OPTIONAL, PARTS, TOLERANCES, Parts, measure_parts
 from eredu_validation.measures.prompts import EncodedPrompt
 from eredu_validation.measures.subject import Subject
-from eredu_validation.session.goal import Goal
-from eredu_validation.session.law_run import LawProgress, LawRun, open_ledger
+from eredu_validation.session.goal import Goal, LawProgress
+from eredu_validation.session.law_run import LawRun, open_ledger
 from eredu_validation.session.result import whole_result
 from eredu_validation.workers.sharded_ranks import RankTask, ShardedRanks
 from eredu_validation.workers.worker_pool import WorkerPool
