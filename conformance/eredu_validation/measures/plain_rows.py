@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.contract.options import SamplingOptions
-from eredu.engine.models import AssistantModel, TargetModel
-from eredu.families.prediction_heads import PredictionHeads
-from eredu.families.teacher_forcing import outputs_along
-from eredu.mlx.history import HistoryRows
-from eredu.mlx.rows import process_rows
+from eredu_validation.measures.inside import (
+    AssistantModel,
+    HistoryRows,
+    PredictionHeads,
+    TargetModel,
+    outputs_along,
+    process_rows,
+)
 from eredu_validation.measures.prompt_states import PromptState, PromptStates
 
 ROW_CHUNK = 64

@@ -11,13 +11,11 @@ from typing import Any
 
 from eredu.contract.events import EventSink
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
-from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.engine.models import AssistantModel, TargetModel
-from eredu.families.prediction_heads import PredictionHeads
 from eredu.loaded import BatchResult, LoadedModel, PreparedRequest
 from eredu.scheduling.trace import TraceSink
 from eredu_validation.evidence import SubjectIdentity
 from eredu_validation.foreign.answers import ForeignEngine
+from eredu_validation.measures.inside import Assistant, AssistantModel, MlxBackend, PredictionHeads, TargetModel
 from eredu_validation.measures.prompt_states import PromptStates
 
 WEIGHED_SUFFIXES = frozenset({".safetensors", ".gguf", ".json", ".jinja", ".model", ".tiktoken", ".npz"})

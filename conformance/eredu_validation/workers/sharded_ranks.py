@@ -15,7 +15,7 @@ import mlx.core as mx
 import numpy as np
 
 from eredu.contract.errors import EreduError
-from eredu.mlx.adapter import Split
+from eredu_validation.measures.inside import Split
 from eredu_validation.workers.ranks import share
 from eredu_validation.workers.work_plan import Portion
 from eredu_validation.workers.worker import Draw
