@@ -35,7 +35,7 @@ class ValidationRequest:
         options: Sampling, rule, K, output length.
         schedule: The schedule.
         dtype: As `eredu.load` takes it.
-        placement: Likewise.
+        placement: As `eredu.load` takes it.
         outputs: Where the result goes.
         subject: Another engine that decodes, by name or command; None for eredu.
         subject_timeout: Seconds that it may take for one answer, where it is a program.

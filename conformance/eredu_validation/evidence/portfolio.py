@@ -25,7 +25,7 @@ from eredu_validation.evidence.learning import (
     slot_context,
 )
 from eredu_validation.evidence.serial import PARTNERS, Serial
-from eredu_validation.evidence.sharing import SHARED, Shared
+from eredu_validation.evidence.shared_randomness_bets import SHARED, Shared
 from eredu_validation.evidence.transforms import Order
 
 ANYWHERE = ("", bets.everywhere)

@@ -35,7 +35,7 @@ def result_of_run(
     """Result of one ledger.
 
     Args:
-        content: It.
+        content: What the ledger says.
         resolve: Total variation that had to be resolved.
         planned: Tokens that had to be taken.
     """

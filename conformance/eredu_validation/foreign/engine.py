@@ -59,7 +59,7 @@ class ConformanceEngine:
             pass
 
     def ending_at(self, eos_ids: frozenset[int]) -> ConformanceEngine:
-        """The same, told the ids that end an output, where it takes any."""
+        """This engine, told the ids that end an output where it takes any."""
         if "eos_ids" not in self.capabilities.options:
             return self
         request = self.template.requests[0]

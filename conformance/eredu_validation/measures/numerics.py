@@ -125,7 +125,7 @@ def audit_numerics(
     """Audit a target.
 
     Args:
-        target: It.
+        target: The target that is fed.
         texts: Token ids of at least two tokens each; the longest give most.
         sampling: How rows are processed; penalties are left out.
         widths: Rows of a verification: K + 1.

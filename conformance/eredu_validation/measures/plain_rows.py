@@ -104,7 +104,7 @@ def read_target(
 
 
 def assistant_logits(assistant: AssistantModel, text: Text, *, prompts: PromptStates | None = None) -> mx.array:
-    """The same of an assistant; fewer rows where its context ends before the text does."""
+    """Logits of an assistant before each output token; fewer rows where its context ends before the text does."""
     room = assistant.context - len(text.prompt) + 1
     within = Text(text.prompt, text.output[: max(0, room)])
     if not within.output:
