@@ -104,7 +104,7 @@ def summarise(runs: Sequence[Run]) -> tuple[SettingSummary, ...]:
 def _summarise(setting: Setting, by_setting: dict[Setting, list[Run]]) -> SettingSummary:
     runs, plain, reference = by_setting[setting], by_setting[PLAIN], by_setting[setting.reference]
     rates = _rates(runs)
-    statistics = [run.statistics for run in runs if run.statistics is not None]
+    told = [run.statistics for run in runs if run.statistics is not None]
     return SettingSummary(
         setting=setting,
         tokens_per_s=Spread.of(rates),
@@ -116,7 +116,7 @@ def _summarise(setting: Setting, by_setting: dict[Setting, list[Run]]) -> Settin
         equal_to_reference=_equal(runs, reference),
         runs=len(runs),
         acceptance=AcceptanceProfile.of(each for run in runs for each in run.rounds) if _speculates(runs) else None,
-        statistics=RequestStatistics.total(statistics) if statistics else None,
+        statistics=RequestStatistics.total(told) if told else None,
     )
 
 
