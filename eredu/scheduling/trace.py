@@ -7,6 +7,7 @@ that two runs of one seed could differ in. Without a sink no field is computed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
 from eredu.contract.executor import ExecutorTraits, VerificationOutcome
@@ -47,12 +48,12 @@ def _event(
 ) -> Callable[Concatenate[Tracer, Record, P], None]:
     """An event named like the method that gives its fields; the method is called only where a sink wants them."""
 
+    @wraps(fields)
     def write(self: Tracer, record: Record, /, *args: P.args, **kwargs: P.kwargs) -> None:
         if self._sink is not None:
             head = {"event": fields.__name__, "turn": self.turn, "request": record.request.index}
             self._sink({**head, **fields(self, record, *args, **kwargs)})
 
-    write.__doc__ = fields.__doc__
     return write
 
 
