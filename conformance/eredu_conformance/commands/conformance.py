@@ -15,7 +15,7 @@ from rich.console import Console
 
 from eredu_conformance.checks.check import Kind, Tier
 from eredu_conformance.commands.edge import CHECK_FAILED, CommandError, work_progress
-from eredu_conformance.protocol import Capabilities, ExpectedFailures, SubjectSource, read_expected_failures
+from eredu_conformance.protocol import SUBJECTS, Capabilities, ExpectedFailures, SubjectSource, read_expected_failures
 from eredu_conformance.runner import CheckResult, Outcome, Plan, Report, conduct
 from eredu_conformance.runner.html import html_page
 from eredu_conformance.runner.junit import junit_tree
@@ -37,7 +37,7 @@ def conformance(
         str,
         typer.Option(
             metavar="NAME",
-            help="eredu (also -one-stream, -two-streams, -two-devices), reference, mlx-lm, or package.module:Factory.",
+            help=f"{', '.join(SUBJECTS)}, or package.module:Factory.",
         ),
     ] = "eredu",
     command: Annotated[
