@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.contract.randomness import RequestRandomness, Role
-from eredu.loaded import PreparedRequest
+from eredu.prepared import PreparedRequest
 from eredu_validation.measures.inside import gumbels, key_rows, process_rows
 from eredu_validation.measures.plain_rows import Text, read_target
 from eredu_validation.measures.prompts import EncodedPrompt

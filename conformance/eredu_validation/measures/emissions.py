@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.contract.events import Event, TokensCommitted
-from eredu.loaded import PreparedRequest
+from eredu.prepared import PreparedRequest
 from eredu.scheduling.round_log import RoundLog
 from eredu_validation.evidence import Columns, Emission, Round, Stratum, columns_of, strata_of
 from eredu_validation.foreign.answers import ForeignEngine, foreign_outputs

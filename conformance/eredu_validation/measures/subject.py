@@ -11,7 +11,9 @@ from typing import Any
 
 from eredu.contract.events import EventSink
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
-from eredu.loaded import BatchResult, LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
+from eredu.prepared import PreparedRequest
+from eredu.results import BatchResult
 from eredu.scheduling.trace import TraceSink
 from eredu_validation.evidence import SubjectIdentity
 from eredu_validation.foreign.answers import ForeignEngine
