@@ -63,9 +63,10 @@ VALIDATION_LAYERS = ("evidence", "foreign", "measures", "workers", "session", "r
 """The layers of `eredu_validation`, likewise."""
 
 LATE = {
-    "eredu > eredu": "`import eredu` is quick: what loads models is imported when it is first used",
+    "eredu.model > eredu": "`import eredu` is quick: what loads a model is imported when one is loaded",
     "eredu.checkpoints.gguf_header > gguf": "slow, and only for GGUF files",
     "eredu.commands.inspect > eredu.commands.probing": "MLX, which headers do not need",
+    "eredu.commands.pair > eredu.engine.load": "MLX: what else is wrong with a command line is said at once",
     "eredu_validation.command.validate > eredu_validation.command.run": "MLX, which neither --help nor merge needs",
     "eredu_validation.report.plots > matplotlib": "an extra",
     "eredu_benchmarks.command > eredu_benchmarks.comparison": "MLX, which --help does not need",
@@ -74,7 +75,7 @@ LATE = {
     "eredu_conformance.checks.family > eredu_conformance.subjects": "eredu and MLX, which no other engine needs",
     "eredu_conformance.crafted.__main__ > eredu_conformance.checks.pairs": "the pairs of the checks, by their names",
     "eredu_conformance.subjects.evidence.__main__ > eredu_conformance.subjects.evidence": "MLX, for one table of two",
-    "eredu_conformance.subjects.mlx_lm > eredu.mlx.gguf": "only for GGUF files, which mlx-lm itself does not read",
+    "eredu_conformance.subjects.mlx_lm > eredu": "only for GGUF files, which mlx-lm itself does not read",
 }
 """Who imports what inside functions, and why; below the top, names stand for all that lies in them."""
 
