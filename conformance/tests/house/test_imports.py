@@ -71,6 +71,7 @@ LATE = {
     "eredu_validation.report.plots > matplotlib": "an extra",
     "eredu_benchmarks.command > eredu_benchmarks.comparison": "MLX, which --help does not need",
     "eredu_benchmarks.mlx_vlm_peer > mlx_vlm": "an extra",
+    "eredu_conformance.commands.spec > eredu_conformance.matrix": "MLX, which the list of rules does not need",
     "eredu_conformance.checks.stateful.lock_step > eredu_conformance.checks.stateful.running": "Hypothesis, an extra",
     "eredu_conformance.checks.family > eredu_conformance.subjects": "eredu and MLX, which no other engine needs",
     "eredu_conformance.crafted.__main__ > eredu_conformance.checks.pairs": "the pairs of the checks, by their names",
