@@ -5,15 +5,15 @@ rows out of the target's own caches, the drafter's rows, and the state behind a 
 """
 
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.engine.models import AssistantModel, TargetModel
 from eredu.engine.probe import require_norms
 from eredu.engine.sequence import MlxSequence
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.teacher_forcing import outputs_along
 from eredu.mlx.adapter import Split
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.draws import gumbels, key_rows
 from eredu.mlx.history import HistoryRows
+from eredu.mlx.models import AssistantModel, TargetModel
 from eredu.mlx.rows import process_rows
 
 __all__ = [

@@ -214,10 +214,12 @@ class _Forcing:
 
 def _twin(sequence: MlxSequence) -> MlxSequence:
     """A sequence at rest once more, so that its prompt need not be read for each commit."""
-    drafter = None if sequence.drafter is None else sequence.drafter.clone()
-    heads = copy.deepcopy(sequence.heads)
     return replace(
-        sequence, tokens=[*sequence.tokens], target=sequence.target.clone(), drafter=drafter, heads=heads, running=[]
+        sequence,
+        tokens=[*sequence.tokens],
+        target=sequence.target.clone(),
+        drafter=copy.deepcopy(sequence.drafter),
+        running=[],
     )
 
 
