@@ -22,13 +22,13 @@ import pytest
 from eredu.checkpoints.opening import load_tokenizer
 from eredu.commands.main import main
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.engine import target_executor
+from eredu.engine import verification
 from eredu.engine.load import load_assistant, load_target
 from eredu.mlx import acceptance
 from eredu.mlx.draws import coins
 from eredu_conformance.crafted import PairDirectories, crafted_pair
 from eredu_conformance.zoo import zoo_member
-from eredu_validation.measures.law import LEDGER_NAME
+from eredu_validation.evidence import LEDGER_NAME
 from eredu_validation.measures.prompts import EncodedPrompt
 from eredu_validation.measures.subject import Subject
 
@@ -159,7 +159,7 @@ FAULTS = {"ratio without q": ratio_without_q, "residual = p": residual_is_p}
 def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A fault in the acceptance of every request."""
     name: str = request.param
-    monkeypatch.setattr(target_executor, "reject", FAULTS[name])
+    monkeypatch.setattr(verification, "reject", FAULTS[name])
     return name
 
 
@@ -167,7 +167,7 @@ SECONDS = 600
 COMMAND = """
 import os, signal, sys
 from eredu.commands.main import main
-from eredu_validation.measures.law import LawRun
+from eredu_validation.session.law_run import LawRun
 from eredu_validation.workers.worker import Worker
 
 if os.environ.get("MLX_RANK") == sys.argv[1]:
