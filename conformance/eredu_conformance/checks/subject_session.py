@@ -1,11 +1,11 @@
-"""The bench: a started subject, and crafted pairs written once for all checks on it."""
+"""The session: a started subject, and crafted pairs written once for all checks on it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eredu_conformance.checks.check import CheckFailure, Counterexample
+from eredu_conformance.checks.finding import CheckFailure, Counterexample
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import CheckpointPair, PairDirectories
 from eredu_conformance.protocol import (
@@ -22,7 +22,7 @@ from eredu_conformance.protocol import (
 
 
 @dataclass
-class Bench:
+class SubjectSession:
     """Where checks put their questions.
 
     Attributes:

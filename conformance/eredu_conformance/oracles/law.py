@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.oracles.cases import Case
-from eredu_conformance.oracles.enumeration import (
+from eredu_conformance.harness.enumeration import (
     EnumeratingSource,
     NotEnumerable,
     TooManyPaths,
     enumerate_law,
     total_variation,
 )
+from eredu_conformance.oracles.cases import Case
 from eredu_conformance.oracles.grammars import triggered_grammar
 from eredu_conformance.oracles.verdict import Broken, Verdict, judge_cases
 from eredu_reference import AcceptanceRule, Drafter, Model, Pieces, Request, Sampling, Schedule, decode_speculative

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from eredu_conformance.checks.expected_output import sampling_of
 from eredu_conformance.checks.pairs import every_checkpoint
 from eredu_conformance.crafted import Architecture, BigramCheckpoint, CraftedCheckpoint
 from eredu_conformance.crafted.tables import cycle_table
-from eredu_conformance.oracles.enumeration import EnumeratingSource
+from eredu_conformance.harness.enumeration import EnumeratingSource
 from eredu_conformance.protocol import (
     Acceptance,
     Answer,
@@ -35,12 +32,11 @@ from eredu_conformance.protocol import (
     SkippedRunError,
 )
 from eredu_conformance.subjects.automaton import automaton_constraint
+from eredu_conformance.subjects.crafted_model import CraftedModel, Jitter
+from eredu_conformance.subjects.reference_trace import ReferenceTrace, RequestTrace
 from eredu_reference import PIECES, AcceptanceRule, Cancelled, Drafter, Pieces, Request, decode_speculative
 from eredu_reference import Schedule as ReferenceSchedule
-from eredu_reference.caches import FullCache, Hidden
-from eredu_reference.decoding import Decoding
-from eredu_reference.errors import CacheError
-from eredu_reference.rows import Row
+from eredu_reference.decoding import Decoding, Setting
 from eredu_reference.sources import Address
 
 MAX_PROPOSALS = 64
@@ -48,69 +44,6 @@ MAX_BATCH = 1024
 _FILES = ("model.safetensors", "config.json")
 _ABSENT = frozenset({"max_in_flight", "max_branches"})
 """The reference decodes one request at a time and has no scheduler to bound."""
-
-
-@dataclass(frozen=True)
-class Jitter:
-    """Rounding made visible: noise on every logit, a function of the history.
-
-    Attributes:
-        seed: Which noise.
-        amount: Its largest absolute value.
-    """
-
-    seed: int
-    amount: float
-
-    def row(self, history: Sequence[int], vocabulary: int) -> Row:
-        """Noise behind a history, shape (vocabulary,)."""
-        generator = np.random.default_rng([self.seed, *history])
-        return np.asarray(generator.uniform(-self.amount, self.amount, vocabulary))
-
-
-@dataclass(frozen=True)
-class CraftedModel:
-    """A crafted checkpoint as a model of the reference.
-
-    Attributes:
-        checkpoint: Its law.
-        jitter: Noise on its logits, or None.
-        fingerprint: Name of the tokenizer.
-    """
-
-    checkpoint: CraftedCheckpoint
-    jitter: Jitter | None = None
-    fingerprint: str = "crafted"
-
-    @property
-    def vocabulary(self) -> int:
-        """Number of ids."""
-        return self.checkpoint.vocabulary
-
-    @property
-    def context(self) -> int:
-        """Inputs that fit."""
-        return self.checkpoint.context_limit
-
-    def new_cache(self) -> FullCache:
-        """All inputs; what a window would still hold is a function of them."""
-        return FullCache()
-
-    def logits(self, cache: FullCache) -> Row:
-        """The stated logits behind the cached inputs. Before the law is stated for a history, any row will do."""
-        rows = cache.content()
-        if any(row.position != index for index, row in enumerate(rows)):
-            raise CacheError(f"inputs stand at positions {[row.position for row in rows]}")
-        history = [row.token for row in rows]
-        missing = self.checkpoint.history_min - len(history)
-        if missing > 0:
-            history += [(history[-1] + 1) % self.vocabulary] * missing
-        noise = 0.0 if self.jitter is None else self.jitter.row(history, self.vocabulary)
-        return noise + self.checkpoint._logits(history)  # noqa: SLF001 - prefixes of a prompt may be too short for the law
-
-    def hidden(self, cache: FullCache) -> Hidden:  # noqa: ARG002
-        """No hidden state."""
-        return ()
 
 
 @dataclass
@@ -148,12 +81,12 @@ class ReferenceSubject:
         self._jitter = jitter
 
     def start(self) -> Capabilities:
-        """Declare everything but the bounds of a scheduler, and traces: its log has words of its own."""
+        """Declare everything but the bounds of a scheduler."""
         return Capabilities(
             name="reference",
             version="1",
             architectures=frozenset({"llama", "qwen3"}),
-            features=frozenset(Feature) - {Feature.TRACES, Feature.CHECKPOINTS, Feature.HEADS},
+            features=frozenset(Feature) - {Feature.CHECKPOINTS, Feature.HEADS},
             options=frozenset({*RunOptions.__dataclass_fields__, *Schedule.__dataclass_fields__}) - _ABSENT,
             acceptance=(Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED),
             max_proposals=MAX_PROPOSALS,
@@ -165,16 +98,16 @@ class ReferenceSubject:
         if absent := sorted(run.schedule.asked() & _ABSENT):
             raise SkippedRunError(f"the reference has no {absent[0]}: it decodes one request at a time")
         source = None if run.choices is None else DecidingSource(run.choices)
-        trace: list[Mapping[str, Any]] = []
+        trace = ReferenceTrace()
         answers = tuple(self._answer(run, index, source, trace) for index in range(len(run.requests)))
         return RunResult(
-            answers=answers, trace=tuple(trace), decisions=None if source is None else tuple(source.decisions)
+            answers=answers, trace=tuple(trace.events), decisions=None if source is None else tuple(source.decisions)
         )
 
     def stop(self) -> None:
         """Nothing is held."""
 
-    def _answer(self, run: Run, index: int, source: DecidingSource | None, trace: list[Mapping[str, Any]]) -> Answer:
+    def _answer(self, run: Run, index: int, source: DecidingSource | None, trace: ReferenceTrace) -> Answer:
         target = CraftedModel(_recognised(run.checkpoint.target), self._jitter)
         drafter = None
         due = run.requests[index].cancel_after
@@ -183,27 +116,29 @@ class ReferenceSubject:
             if run.checkpoint.draft is None:
                 raise SkippedRunError("the run asks for proposals and names no draft checkpoint")
             drafter = Drafter(CraftedModel(_recognised(run.checkpoint.draft), self._jitter))
-        window = run.schedule.adaptive_window or 8
+        schedule = ReferenceSchedule(
+            lookahead=run.schedule.lookahead,
+            adaptive_window=(run.schedule.adaptive_window or 8) if run.schedule.adaptive_lookahead else None,
+            prefill_chunk=run.schedule.prefill_chunk or 512,
+        )
+        told = RequestTrace(trace, index, Setting(target, drafter, schedule, self._pieces))
 
-        def cancel(kind: str, decoding: Decoding) -> None:
-            told = len(decoding.published)
-            if due is not None and told >= due and decoding.finish is None and (kind == "publish" or due == 0):
+        def observe(kind: str, decoding: Decoding) -> None:
+            told.observe(kind, decoding)
+            if due is not None and len(decoding.published) >= due and (kind == "publish" or due == 0):
                 raise Cancelled
 
         report = decode_speculative(
             target,
             drafter,
             request,
-            schedule=ReferenceSchedule(
-                lookahead=run.schedule.lookahead,
-                adaptive_window=window if run.schedule.adaptive_lookahead else None,
-                prefill_chunk=run.schedule.prefill_chunk or 512,
-            ),
+            schedule=schedule,
             pieces=self._pieces,
             source=source,
-            observe=cancel,
+            observe=observe,
+            events=told.setting.events,
         )
-        trace += [_told(index, event) for event in report.events]
+        told.finish(report)
         return Answer(tokens=report.tokens, finish=Finish(report.finish.value), statistics=report.statistics.as_dict())
 
 
@@ -228,14 +163,6 @@ def _request(run: Run, index: int, vocabulary: int) -> Request:
         stop_sequences=options.stop_sequences,
         constraint=None if options.grammar is None else automaton_constraint(options.grammar, vocabulary),
     )
-
-
-def _told(index: int, event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event of the reference in the words of a trace."""
-    told = {"request": index, **event}
-    if "target_length" in told:
-        told["cache_length"] = told.pop("target_length")
-    return told
 
 
 def _digest(directory: Path) -> str:

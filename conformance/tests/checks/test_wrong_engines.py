@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from eredu_conformance.checks.check import CheckFailure
+from eredu_conformance.checks.finding import CheckFailure
 from eredu_conformance.checks.registry import all_checks, check_named
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.faults import fault_named
 from eredu_conformance.protocol import Feature
 from eredu_conformance.runner.judging import judge
 from eredu_conformance.runner.result import Outcome
 from eredu_conformance.subjects.reference import ReferenceSubject
 
-MakeBench = Callable[..., Bench]
+MakeBench = Callable[..., SubjectSession]
 
 CAUGHT = {
     "first-greedy-proposal-unverified": "path.greedy-is-argmax/table/k3",
@@ -50,7 +50,7 @@ CAUGHT = {
 @pytest.mark.parametrize(("fault", "check"), CAUGHT.items())
 def test_faults_are_seen_from_outside(fault: str, check: str, tmp_path: Any) -> None:
     subject = ReferenceSubject(fault_named(fault).engine())
-    result = judge(check_named(check), Bench(subject, subject.start(), tmp_path), 0)
+    result = judge(check_named(check), SubjectSession(subject, subject.start(), tmp_path), 0)
     assert result.outcome is Outcome.FAILED, result.message
     assert result.history or "samples" in result.case
     assert result.case, "a failure says which case it saw"
@@ -85,10 +85,10 @@ class Echo(ReferenceSubject):
 
 def test_ignored_options_are_no_refusal(tmp_path: Any) -> None:
     subject = Echo()
-    bench = Bench(subject, subject.start(), tmp_path)
+    session = SubjectSession(subject, subject.start(), tmp_path)
     for name, ignored in (("option", "stop_sequences"), ("call", "the rule block")):
         with pytest.raises(CheckFailure, match=ignored):
-            check_named(f"path.undeclared-{name}-is-refused").run(bench, 0)
+            check_named(f"path.undeclared-{name}-is-refused").run(session, 0)
 
 
 def test_an_engine_that_raises_does_not_conform(bench_of: MakeBench) -> None:
@@ -102,18 +102,20 @@ def test_an_engine_that_raises_does_not_conform(bench_of: MakeBench) -> None:
 
 def test_failures_shrink(tmp_path: Any) -> None:
     subject = ReferenceSubject(fault_named("first-greedy-proposal-unverified").engine())
-    result = judge(check_named("path.greedy-is-argmax/cycle-wrong/k3"), Bench(subject, subject.start(), tmp_path), 0)
+    result = judge(
+        check_named("path.greedy-is-argmax/cycle-wrong/k3"), SubjectSession(subject, subject.start(), tmp_path), 0
+    )
     (request,) = result.case["requests"]
     assert request["options"]["max_tokens"] == 2, "one proposal needs a budget of two"
     assert len(request["prompt"]) == 1
 
 
 def test_the_right_engine_passes_everything_quick(bench_of: MakeBench) -> None:
-    bench = bench_of()
+    session = bench_of()
     wrong = []
     for check in all_checks():
         if check.tier.value == "quick" and check.kind.value in {"path", "law", "state"}:
-            result = judge(check, bench, 3)
+            result = judge(check, session, 3)
             if result.outcome not in {Outcome.PASSED, Outcome.SKIPPED}:
                 wrong.append((check.id, result.message))
     assert not wrong

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import eredu_conformance.oracles as package
-from eredu_conformance.oracles import law
-from eredu_conformance.oracles.cases import Case, table_case
-from eredu_conformance.oracles.enumeration import (
+from eredu_conformance.harness.enumeration import (
     EnumeratingSource,
     NotEnumerable,
     TooManyPaths,
     enumerate_law,
     total_variation,
 )
+from eredu_conformance.oracles import law
+from eredu_conformance.oracles.cases import Case, table_case
 from eredu_conformance.oracles.state import fresh_cache
 from eredu_conformance.oracles.trace import check_trace
 from eredu_conformance.oracles.verdict import Broken, Verdict, judge_cases

@@ -10,8 +10,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Acceptance, Request, Run, RunOptions, Schedule, SkippedRunError
@@ -35,14 +36,14 @@ _SCHEDULED: Mapping[str, Schedule] = {
 }
 
 
-Candidates = Callable[[Bench], Iterator[tuple[str, Run]]]
+Candidates = Callable[[SubjectSession], Iterator[tuple[str, Run]]]
 
 
-def _run(candidates: Candidates, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
-    asked = [(name, run) for name, run in candidates(bench) if bench.capabilities.obstacle(run) is not None]
+def _run(candidates: Candidates, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
+    asked = [(name, run) for name, run in candidates(session) if session.capabilities.obstacle(run) is not None]
     if not asked:
-        raise SkippedRunError(f"{bench.capabilities.name} declares all of them")
-    ignored = [name for name, run in asked if not _refuses(bench, run)]
+        raise SkippedRunError(f"{session.capabilities.name} declares all of them")
+    ignored = [name for name, run in asked if not _refuses(session, run)]
     if ignored:
         trial = _trial()
         raise CheckFailure(
@@ -53,12 +54,12 @@ def _run(candidates: Candidates, bench: Bench, seed: int) -> Evidence:  # noqa: 
                 case={"asked": ignored, **trial.describe()},
             )
         )
-    return Evidence(text=f"{len(asked)} undeclared requests refused: {', '.join(name for name, _ in asked)}")
+    return Observation(text=f"{len(asked)} undeclared requests refused: {', '.join(name for name, _ in asked)}")
 
 
-def _refuses(bench: Bench, run: Run) -> bool:
+def _refuses(session: SubjectSession, run: Run) -> bool:
     try:
-        bench.subject.run(run)
+        session.subject.run(run)
     except Exception:  # Whatever an engine raises is a refusal.
         return True
     return False
@@ -70,9 +71,9 @@ def _trial() -> Trial:
     return Trial(pair=pair, requests=(request,))
 
 
-def _options(bench: Bench) -> Iterator[tuple[str, Run]]:
+def _options(session: SubjectSession) -> Iterator[tuple[str, Run]]:
     trial = _trial()
-    place = bench.place(trial.pair)
+    place = session.place(trial.pair)
     request = trial.requests[0]
     for name, settings in _ASKED.items():
         asked = replace(request, options=replace(request.options, **settings))
@@ -81,14 +82,14 @@ def _options(bench: Bench) -> Iterator[tuple[str, Run]]:
         yield name, replace(trial, schedule=schedule).run(place)
 
 
-def _calls(bench: Bench) -> Iterator[tuple[str, Run]]:
+def _calls(session: SubjectSession) -> Iterator[tuple[str, Run]]:
     trial = _trial()
-    place = bench.place(trial.pair)
+    place = session.place(trial.pair)
     request = trial.requests[0]
     for rule in Acceptance:
         options = replace(request.options, acceptance=rule, temperature=1.0)
         yield f"the rule {rule.value}", replace(trial, requests=(replace(request, options=options),)).run(place)
-    deeper = replace(request.options, max_proposals=bench.capabilities.max_proposals + 1)
+    deeper = replace(request.options, max_proposals=session.capabilities.max_proposals + 1)
     yield "a larger K", replace(trial, requests=(replace(request, options=deeper),)).run(place)
     yield "injected randomness", replace(trial.run(place), choices=())
     yield "cancellation", replace(trial, requests=(replace(request, cancel_after=2),)).run(place)

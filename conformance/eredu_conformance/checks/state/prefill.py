@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import first_difference, greedy_due, require_equal
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
 from eredu_conformance.checks.forced_pairs import SENSITIVE, forced_pair
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import CheckpointPair
 from eredu_conformance.protocol import Answer, Request, RunOptions, Schedule
@@ -43,36 +44,36 @@ def checks() -> Iterator[Check]:
         )
 
 
-def _chunks(name: str, depth: int, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+def _chunks(name: str, depth: int, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     """Compare with the law, or with proposals the prompt fed whole: a wrong rollback is then no wrong prefill."""
     pair = forced_pair(name, 1)
     prompt = pair.prompt + pair.target.greedy_path(pair.prompt, PROMPT - len(pair.prompt))
     request = Request(prompt=prompt, options=RunOptions(max_tokens=TOKENS, max_proposals=depth))
 
     def whole(trial: Trial) -> tuple[Answer, ...]:
-        return bench.answers(replace(trial, schedule=Schedule()))
+        return session.answers(replace(trial, schedule=Schedule()))
 
     compared = 0
     for chunk in CHUNKS:
         trial = Trial(pair=pair, requests=(request,), schedule=Schedule(prefill_chunk=chunk))
         other = "fed whole" if depth else "the law's argmax"
         compared += require_equal(
-            bench, trial, whole if depth else greedy_due, what=f"a prompt fed in chunks of {chunk} and {other}"
+            session, trial, whole if depth else greedy_due, what=f"a prompt fed in chunks of {chunk} and {other}"
         )
-    return Evidence(text=f"chunks of {', '.join(map(str, CHUNKS))}: {compared} tokens equal")
+    return Observation(text=f"chunks of {', '.join(map(str, CHUNKS))}: {compared} tokens equal")
 
 
-def _warm(name: str, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+def _warm(name: str, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     """Once cold, then behind longer prompts that begin with it, another prompt, and a plain run."""
     pair = forced_pair(name, 0)
     path = pair.target.greedy_path(pair.prompt, 12)
     trial = _speculative(pair, pair.prompt)
-    cold = bench.answers(trial)
+    cold = session.answers(trial)
     between = [pair.prompt + path[:5], pair.prompt + path[:11], pair.prompt + path[-1:]]
     for prompt in between:
-        bench.answers(_speculative(pair, prompt))
-        bench.answers(trial.plain())
-        found = first_difference(bench.answers(trial), cold)
+        session.answers(_speculative(pair, prompt))
+        session.answers(trial.plain())
+        found = first_difference(session.answers(trial), cold)
         if found is not None:
             raise CheckFailure(
                 Counterexample(
@@ -81,7 +82,7 @@ def _warm(name: str, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
                     case=trial.describe(),
                 )
             )
-    return Evidence(
+    return Observation(
         text=f"{len(between)} warm runs, {len(between) * len(cold[0].tokens)} tokens equal to the cold run's"
     )
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
 from eredu_conformance.checks.shrinking import shrink
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trace.situations import DEPTH, SITUATIONS, Situation
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Answer, Feature, RunResult, SkippedRunError
@@ -42,21 +43,23 @@ def checks() -> Iterator[Check]:
                 )
 
 
-def _run(name: str, situation: Situation, acceptance: Acceptance | None, bench: Bench, seed: int) -> Evidence:
+def _run(
+    name: str, situation: Situation, acceptance: Acceptance | None, session: SubjectSession, seed: int
+) -> Observation:
     trial = situation.trial(name, acceptance, seed)
-    result = bench.result(trial)
+    result = session.result(trial)
     broken = finding_of(result, ring=situation.ring)
     if broken is None:
-        return Evidence(text=f"{len(result.trace or ())} events follow the machine")
+        return Observation(text=f"{len(result.trace or ())} events follow the machine")
 
     def fails(smaller: Trial) -> bool:
         try:
-            return finding_of(bench.result(smaller), ring=situation.ring) is not None
+            return finding_of(session.result(smaller), ring=situation.ring) is not None
         except (SkippedRunError, CheckFailure, ValueError):
             return False
 
     smallest = shrink(trial, fails)
-    broken = finding_of(bench.result(smallest), ring=situation.ring) or broken
+    broken = finding_of(session.result(smallest), ring=situation.ring) or broken
     raise CheckFailure(Counterexample(message=broken, history=smallest.requests[0].prompt, case=smallest.describe()))
 
 
@@ -87,8 +90,8 @@ def _difference(events: Sequence[Mapping[str, Any]], answers: Sequence[Answer]) 
         finish = own[-1]["finish"]
         if finish != answer.finish.value:
             return f"request {number} ended with {finish} by its trace and {answer.finish.value} by its answer"
-        books = answer.statistics or {}
+        statistics = answer.statistics or {}
         for name, count in own[-1]["statistics"].items():
-            if books.get(name, count) != count:
-                return f"request {number} has {name} = {count} by its trace and {books[name]} by its answer"
+            if statistics.get(name, count) != count:
+                return f"request {number} has {name} = {count} by its trace and {statistics[name]} by its answer"
     return None

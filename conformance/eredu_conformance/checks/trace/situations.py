@@ -100,7 +100,7 @@ _BOUNDED = frozenset({"max_in_flight"})
 SITUATIONS = (
     Situation(name="rounds", rule="commit.order"),
     Situation(name="plain", rule="draft.empty-block-is-plain", vary=_without_proposals),
-    Situation(name="ring", rule="scheduling.ring", ring=True, count=4),
+    Situation(name="ring", rule="scheduling.ring", ring=True, count=4, settings=_BOUNDED),
     Situation(
         name="prefill",
         rule="scheduling.prefill-in-chunks",
@@ -123,6 +123,7 @@ SITUATIONS = (
         schedule=Schedule(lookahead=True, max_branches=1),
         ring=True,
         features=_AHEAD,
+        settings=frozenset({"max_branches"}),
     ),
     Situation(
         name="adaptive",

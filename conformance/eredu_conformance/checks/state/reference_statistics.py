@@ -1,4 +1,4 @@
-"""Books against the reference's: what was drafted, accepted, promoted, reused and thrown away, counter by counter.
+"""Statistics against the reference's: what was drafted, accepted, promoted, reused and thrown away, counter by counter.
 
 Tokens alone cannot show a branch that was kept or dropped by mistake, nor an adaptive decision taken too late;
 counters do.
@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
-from eredu_conformance.checks.reference_twin import COUNTERS, ENGINES, different_books, differs
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.reference_twin import COUNTERS, ENGINES, different_statistics, differs
 from eredu_conformance.checks.roots import root
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule
@@ -56,7 +57,7 @@ def checks() -> Iterator[Check]:
                 )
 
 
-def _run(name: str, acceptance: Acceptance | None, schedule: str, bench: Bench, seed: int) -> Evidence:
+def _run(name: str, acceptance: Acceptance | None, schedule: str, session: SubjectSession, seed: int) -> Observation:
     pair = crafted_pair(name)
     ends = () if pair.target.eos is None else (pair.target.eos,)
     options = RunOptions(
@@ -71,7 +72,7 @@ def _run(name: str, acceptance: Acceptance | None, schedule: str, bench: Bench, 
         for index in range(REQUESTS)
     )
     trial = Trial(pair=pair, requests=requests, schedule=SCHEDULES[schedule][1])
-    found = differs(trial, bench, different_books)
+    found = differs(trial, session, different_statistics)
     if found is not None:
         index, place, message = found
         smallest = trial.alone(index)
@@ -83,4 +84,4 @@ def _run(name: str, acceptance: Acceptance | None, schedule: str, bench: Bench, 
                 figures={"output_position": place},
             )
         )
-    return Evidence(text=f"{REQUESTS} books with {len(COUNTERS)} counters equal to the reference's")
+    return Observation(text=f"{REQUESTS} statistics with {len(COUNTERS)} counters equal to the reference's")
