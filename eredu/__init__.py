@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eredu.contract.backend import (
-    DraftBlock,
-    ExecutorTraits,
-    GenerationBackend,
-    GenerationRequest,
-    SpeculativeExecutor,
-    SpeculativeGenerationBackend,
-    SpeculativeGenerationVisitor,
-)
+from eredu.contract.backend import GenerationBackend, SpeculativeGenerationBackend, SpeculativeGenerationVisitor
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind, MtpState
 from eredu.contract.constraint import Constraint
 from eredu.contract.errors import EreduError
 from eredu.contract.events import RequestFinished, TokensCommitted
+from eredu.contract.executor import DraftBlock, ExecutorTraits, SpeculativeExecutor
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.request import GenerationRequest
 from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
 from eredu.contract.terminal import FinishReason
 from eredu.loaded import BatchResult, GenerationResult, LoadedModel, PreparedRequest

@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from eredu.contract.backend import (
-    GenerationBackend,
-    GenerationRequest,
-    SpeculativeExecutor,
-    SpeculativeGenerationBackend,
-)
+from eredu.contract.backend import GenerationBackend, SpeculativeGenerationBackend
 from eredu.contract.capability import MtpCapability
 from eredu.contract.constraint import Constraint
 from eredu.contract.errors import CapabilityError, OptionError
 from eredu.contract.events import Event, EventSink, RequestFinished, TokensCommitted
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.contract.randomness import RequestRandomness
+from eredu.contract.request import GenerationRequest
 from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
 from eredu.contract.terminal import FinishReason
 from eredu.scheduling.run import run_requests

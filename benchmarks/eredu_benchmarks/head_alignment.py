@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.engine.alignment import FollowedRows, TargetRows, follow
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu_benchmarks.alignment import DEPTH, Alignment, require_own_chats
 from eredu_benchmarks.clustered import Estimate
 from eredu_benchmarks.held_out import Chat

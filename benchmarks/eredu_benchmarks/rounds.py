@@ -11,7 +11,8 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
@@ -22,8 +23,9 @@ from rich.table import Table
 
 from eredu.commands.console import versions
 from eredu.commands.pair import Pair, encode_prompt
-from eredu.contract.backend import SpeculativeExecutor, SpeculativeGenerationVisitor
+from eredu.contract.backend import SpeculativeGenerationBackend
 from eredu.contract.capability import MtpCapability
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.options import USUAL_PROPOSALS, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.terminal import OutputText
 from eredu.engine.mlx_backend import Assistant, MlxBackend
@@ -58,7 +60,7 @@ class RoundTimes:
     rollback_share: float | None
 
 
-class _Watched:
+class _Watched(SpeculativeGenerationBackend[Assistant]):
     """A backend whose executors are timed."""
 
     def __init__(self, backend: MlxBackend, times: CallTimes, settle: Settle | None) -> None:
@@ -78,25 +80,23 @@ class _Watched:
     def mtp_capability(self, drafter: Assistant | None) -> MtpCapability:
         return self._backend.mtp_capability(drafter)
 
-    def lend_plain(self, visitor: SpeculativeGenerationVisitor[Any]) -> Any:
-        return self._backend.lend_plain(_Visitor(visitor, self._times, self._settle))
+    @contextmanager
+    def plain_executor(self) -> Iterator[SpeculativeExecutor[Any, Any, Any]]:
+        with self._backend.plain_executor() as executor, self._timed():
+            yield TimedExecutor(executor, self._times, self._settle)
 
-    def lend_speculative(self, drafter: Assistant | None, visitor: SpeculativeGenerationVisitor[Any]) -> Any:
-        return self._backend.lend_speculative(drafter, _Visitor(visitor, self._times, self._settle))
+    @contextmanager
+    def speculative_executor(self, drafter: Assistant | None) -> Iterator[SpeculativeExecutor[Any, Any, Any]]:
+        with self._backend.speculative_executor(drafter) as executor, self._timed():
+            yield TimedExecutor(executor, self._times, self._settle)
 
-
-@dataclass(frozen=True)
-class _Visitor:
-    visitor: SpeculativeGenerationVisitor[Any]
-    times: CallTimes
-    settle: Settle | None
-
-    def visit(self, executor: SpeculativeExecutor[Any, Any, Any]) -> Any:
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
         begun = time.perf_counter()
         try:
-            return self.visitor.visit(TimedExecutor(executor, self.times, self.settle))
+            yield
         finally:
-            self.times.seconds["visit"] = time.perf_counter() - begun
+            self._times.seconds["visit"] = time.perf_counter() - begun
 
 
 def settle(sequence: Any) -> None:
@@ -108,7 +108,7 @@ def settle(sequence: Any) -> None:
 def run_once(pair: Pair, prompt: tuple[int, ...], options: GenerationOptions, wait: Settle | None) -> CallTimes:
     """Decode one request; its call times, with the whole time of the rounds, behind the prompt, under `whole`."""
     times = CallTimes()
-    watched: Any = LoadedModel(_Watched(pair.model.backend, times, wait))
+    watched = LoadedModel(_Watched(pair.model.backend, times, wait))
     request, schedule = PreparedRequest(prompt=prompt, options=options), MtpSchedulerOptions(lookahead=False)
     if options.max_proposals:
         watched.generate_prepared_chat_mtp_batch([request], pair.assistant, schedule=schedule)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eredu.contract.backend import (
-    CommitPlan,
-    ExecutorTraits,
-    GenerationRequest,
-    SpeculativeExecutor,
-    VerificationOutcome,
-)
 from eredu.contract.constraint import Constraint
+from eredu.contract.executor import CommitPlan, ExecutorTraits, SpeculativeExecutor, Submission, VerificationOutcome
+from eredu.contract.request import GenerationRequest
 
 Settle = Callable[[Any], None]
 """Waits until the device has done what a call left it to do for a sequence."""
@@ -65,9 +60,10 @@ class TimedExecutor:
         """See `SpeculativeExecutor`."""
         return self._timed("draft", self._inner.draft, sequence, count, promoted, constraint)
 
-    def submit(self, sequence: Any, block: Any, more: bool) -> Any:  # noqa: FBT001 (the protocol's)
+    def submit(self, group: Sequence[Submission[Any, Any]]) -> list[Any]:
         """See `SpeculativeExecutor`."""
-        return self._timed("submit", self._inner.submit, sequence, block, more)
+        entries: list[Any] = self._timed("submit", self._inner.submit, group)
+        return entries
 
     def branch(self, sequence: Any, block: Any, count: int) -> Any:
         """See `SpeculativeExecutor`."""

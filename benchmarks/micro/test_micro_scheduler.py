@@ -4,16 +4,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
 from eredu.contract.constraint import Constraint
+from eredu.contract.executor import CommitPlan, ExecutorTraits, Submission, VerificationOutcome
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.contract.randomness import RequestRandomness
+from eredu.contract.request import GenerationRequest
 from eredu.scheduling.run import run_requests
 
 TOKENS = 256
@@ -64,8 +66,14 @@ class CountingExecutor:
         block.tokens.extend(self._proposals(len(sequence.tokens), block.count, count))
         return block
 
-    def submit(self, sequence: CountingSequence, block: CountingBlock, more: bool) -> VerificationOutcome:  # noqa: FBT001
+    def submit(
+        self, group: Sequence[Submission[CountingSequence, CountingBlock]]
+    ) -> list[VerificationOutcome | Exception]:
         """Compare at once."""
+        return [self._compare(member.sequence, member.block) for member in group]
+
+    @staticmethod
+    def _compare(sequence: CountingSequence, block: CountingBlock) -> VerificationOutcome:
         start = len(sequence.tokens)
         right = [(start + at) % VOCABULARY for at in range(block.count + 1)]
         accepted = next((at for at, token in enumerate(block.tokens) if token != right[at]), block.count)

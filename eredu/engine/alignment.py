@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.engine.models import TargetModel
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.teacher_forcing import outputs_along
 from eredu.mlx.taps import Recording
 

@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import mlx.core as mx
 
-from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest
 from eredu.contract.constraint import Constraint
 from eredu.contract.errors import CapabilityError
+from eredu.contract.executor import CommitPlan, ExecutorTraits
 from eredu.contract.options import MAX_PROPOSALS
+from eredu.contract.request import GenerationRequest
 from eredu.engine.models import AssistantModel, TargetModel
 from eredu.engine.proposal import propose
 from eredu.engine.sequence import MlxBlock, MlxSequence

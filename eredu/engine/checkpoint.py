@@ -15,9 +15,9 @@ from eredu.checkpoints.config import read_config
 from eredu.checkpoints.heads import head_names, head_report
 from eredu.checkpoints.safetensors_header import read_directory_headers
 from eredu.contract.errors import CapabilityError, CheckpointError, OptionError
-from eredu.families.head import PredictionHeads
-from eredu.families.loading import load_heads
+from eredu.families.head_loading import load_heads
 from eredu.families.mlx_lm_patches import mend_layers, mend_target
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel, Split, cast_model, confirm_split, is_quantized, load_directory
 from eredu.mlx.gguf import load_gguf

@@ -11,15 +11,16 @@ from dataclasses import replace
 
 import mlx.core as mx
 
-from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest
 from eredu.contract.constraint import Constraint
 from eredu.contract.errors import CapabilityError
+from eredu.contract.executor import CommitPlan, ExecutorTraits, Submission
+from eredu.contract.request import GenerationRequest
 from eredu.engine.head_state import HeadState
 from eredu.engine.models import TargetModel
 from eredu.engine.proposal import propose
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
 from eredu.engine.target_executor import TargetExecutor
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.placement import Placement
 
 
@@ -75,9 +76,9 @@ class EmbeddedExecutor(TargetExecutor):
                 propose(sequence, block, self._target.fit(logits), round_position=sequence.position, index=block.count)
         return block
 
-    def submit(self, sequence: MlxSequence, block: MlxBlock, more: bool) -> MlxVerification:  # noqa: FBT001, ARG002
+    def _submit_one(self, member: Submission[MlxSequence, MlxBlock]) -> MlxVerification:
         """Start verifying the block. Nothing runs ahead of it: the heads need every round's hidden states."""
-        return super().submit(sequence, block, more=False)
+        return super()._submit_one(replace(member, more=False))
 
     def commit(self, sequence: MlxSequence, plan: CommitPlan, branch: MlxBlock | None) -> MlxBlock | None:
         """Settle the target's cache and the heads' frontiers."""

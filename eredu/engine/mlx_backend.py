@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from eredu.contract.backend import ResultT, SpeculativeGenerationVisitor
+from eredu.contract.backend import SpeculativeGenerationBackend
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CapabilityError, TokenizerError
 from eredu.contract.terminal import OutputText
@@ -33,7 +34,7 @@ class Assistant:
 
 
 @dataclass(frozen=True)
-class MlxBackend:
+class MlxBackend(SpeculativeGenerationBackend[Assistant]):
     """Decoding on MLX: Metal, CUDA or CPU, whichever MLX was built for.
 
     Attributes:
@@ -71,12 +72,14 @@ class MlxBackend:
                 return MtpCapability.unsupported(kind, checkpoint.architecture)
         return MtpCapability.ready(kind)
 
-    def lend_plain(self, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
-        """Lend an executor that proposes nothing."""
-        return visitor.visit(TargetExecutor(self.target_model, self.placement))
+    @contextmanager
+    def plain_executor(self) -> Iterator[TargetExecutor]:
+        """An executor that proposes nothing."""
+        yield TargetExecutor(self.target_model, self.placement)
 
-    def lend_speculative(self, drafter: Assistant | None, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
-        """Lend an executor that proposes with an assistant, or (None) with the target's heads.
+    @contextmanager
+    def speculative_executor(self, drafter: Assistant | None) -> Iterator[EmbeddedExecutor | AssistantExecutor]:
+        """An executor that proposes with an assistant, or (None) with the target's heads.
 
         Raises `CapabilityError` where a cache cannot be rolled back exactly, `TokenizerError` where the assistant's
         tokenizer is not the target's.
@@ -85,12 +88,12 @@ class MlxBackend:
             if self.target.heads is None:
                 raise CapabilityError("this target has no heads that eredu can use; give an assistant")
             _require_rollback("target", self.target)
-            return visitor.visit(EmbeddedExecutor(self.target_model, self.target.heads, self.placement))
+            yield EmbeddedExecutor(self.target_model, self.target.heads, self.placement)
+            return
         for role, checkpoint in (("target", self.target), ("assistant", drafter.checkpoint)):
             # rule: capability.no-silent-fallback, rollback.exact-state
             _require_rollback(role, checkpoint)
-        executor = AssistantExecutor(self.target_model, self.assistant_model(drafter), self.placement)
-        return visitor.visit(executor)
+        yield AssistantExecutor(self.target_model, self.assistant_model(drafter), self.placement)
 
     @cached_property
     def target_model(self) -> TargetModel:

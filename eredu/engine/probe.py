@@ -25,7 +25,7 @@ from eredu.engine.alignment import FollowedRows, TargetRows, follow
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.models import TargetModel
 from eredu.families.filling import parameters_of
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.text.tokenizer import Tokenizer
 
 QUESTION = "Tell me what the keeper of the lighthouse does on a winter morning."

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import mlx.core as mx
 
-from eredu.contract.backend import GenerationRequest
 from eredu.contract.constraint import Constraint
+from eredu.contract.request import GenerationRequest
 from eredu.engine.head_state import HeadState
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Completion

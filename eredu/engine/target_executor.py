@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import mlx.core as mx
 
-from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
 from eredu.contract.constraint import Constraint
 from eredu.contract.errors import CapabilityError
+from eredu.contract.executor import CommitPlan, ExecutorTraits, Submission, VerificationOutcome, submit_in_turn
 from eredu.contract.options import AcceptanceRule
+from eredu.contract.request import GenerationRequest
 from eredu.engine.addresses import coin_keys, final_keys, noise_keys
 from eredu.engine.masks import mask_rows
 from eredu.engine.models import TargetModel
@@ -74,19 +76,24 @@ class TargetExecutor:
         """Plain decoding has no branches."""
         raise CapabilityError("a lookahead branch was asked of an executor without a drafter")
 
+    def submit(self, group: Sequence[Submission[MlxSequence, MlxBlock]]) -> list[MlxVerification | Exception]:
+        """Start verifying the members, one after another."""
+        return submit_in_turn(group, self._submit_one)
+
     # rule: verify.leading-token-first, draft.empty-block-is-plain
-    def submit(self, sequence: MlxSequence, block: MlxBlock, more: bool) -> MlxVerification:  # noqa: FBT001
+    def _submit_one(self, member: Submission[MlxSequence, MlxBlock]) -> MlxVerification:
         """Start verifying the leading token and the block.
 
         An empty block is followed at once by the next empty block, led by the token that is still on the device, so
         that the device need not wait for the host between two plain tokens.
         """
+        sequence, block = member.sequence, member.block
         verification = sequence.ahead
         if verification is None:
             leading = mx.array(sequence.tokens[-1:], dtype=mx.uint32)
             verification = self._verify(sequence, leading, block, ahead=False)
         sequence.ahead = None
-        if more and self._runs_ahead(sequence, block) and verification.tokens is not None:
+        if member.more and self._runs_ahead(sequence, block) and verification.tokens is not None:
             sequence.ahead = self._verify(sequence, verification.tokens, MlxBlock(), ahead=True)
         return verification
 

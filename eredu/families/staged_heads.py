@@ -15,8 +15,8 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
-from eredu.families.fused_head import FINAL_NORM, Wiring
-from eredu.families.head import HeadTraits
+from eredu.families.fused_heads import FINAL_NORM, Wiring
+from eredu.families.prediction_heads import HeadTraits
 from eredu.families.routing import BIAS
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.taps import Recording, tap

@@ -11,7 +11,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.cache import RollbackCache, RollbackList
 
 

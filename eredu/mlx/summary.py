@@ -13,8 +13,8 @@ from typing import Self, cast
 
 import mlx.core as mx
 
-from eredu.contract.backend import VerificationOutcome
 from eredu.contract.errors import AcceptanceError
+from eredu.contract.executor import VerificationOutcome
 from eredu.mlx.acceptance import Verdict
 from eredu.mlx.fusion import fused
 

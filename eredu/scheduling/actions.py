@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic
 
-from eredu.contract.backend import BlockT, SequenceT, SpeculativeExecutor, VerificationT
 from eredu.contract.errors import EreduError
 from eredu.contract.events import TokensCommitted
+from eredu.contract.executor import BlockT, SequenceT, SpeculativeExecutor, Submission, VerificationT
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.contract.terminal import FinishReason
 from eredu.scheduling.clipping import clip_depth
@@ -104,7 +104,10 @@ class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
         block = _block(record)
         more = record.watch.budget > block.count + 1
         # rule: verify.leading-token-first
-        current.verification = self._executor.submit(record.sequence, block, more)
+        [entry] = self._executor.submit([Submission(record.sequence, block, more)])
+        if isinstance(entry, Exception):
+            raise entry
+        current.verification = entry
         current.planned = self._plan(record, block)
         self._trace.submit(record, block.count + 1)
         record.enter(Phase.VERIFICATION_IN_FLIGHT)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from eredu.contract.backend import ExecutorTraits, GenerationRequest
 from eredu.contract.errors import OptionError
+from eredu.contract.executor import ExecutorTraits
+from eredu.contract.request import GenerationRequest
 from eredu.contract.terminal import StopSequences, TerminalWatch
 
 

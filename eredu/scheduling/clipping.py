@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eredu.contract.backend import ExecutorTraits
+from eredu.contract.executor import ExecutorTraits
 from eredu.contract.statistics import ClipReason
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from eredu.contract.backend import CommitPlan, DraftBlock, VerificationOutcome
 from eredu.contract.errors import EreduError
+from eredu.contract.executor import CommitPlan, DraftBlock, VerificationOutcome
 
 
 # rule: lookahead.drafted-whole, constraints.drafting-stops-at-completion, draft.clip

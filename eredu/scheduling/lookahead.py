@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from eredu.contract.backend import ExecutorTraits
+from eredu.contract.executor import ExecutorTraits
 from eredu.contract.statistics import BranchOutcome
 from eredu.scheduling.clipping import clip_depth
 

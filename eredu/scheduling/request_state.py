@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic
 
-from eredu.contract.backend import BlockT, GenerationRequest, SequenceT, VerificationT
+from eredu.contract.executor import BlockT, SequenceT, VerificationT
+from eredu.contract.request import GenerationRequest
 from eredu.contract.statistics import RequestStatistics
 from eredu.contract.terminal import FinishReason, TerminalWatch
 from eredu.scheduling.clipping import Depth

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eredu.contract.backend import CommitPlan, ExecutorTraits, VerificationOutcome
+from eredu.contract.executor import CommitPlan, ExecutorTraits, VerificationOutcome
 from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics, RoundReport
 from eredu.contract.terminal import TerminalWatch, Walk
 from eredu.scheduling.clipping import Depth, clip_depth

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from eredu.contract.backend import GenerationRequest, SpeculativeExecutor
 from eredu.contract.events import EventSink
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.options import MtpSchedulerOptions
+from eredu.contract.request import GenerationRequest
 from eredu.scheduling.scheduler import SpeculativeScheduler
 from eredu.scheduling.trace import TraceSink
 

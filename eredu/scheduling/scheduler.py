@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic
 
-from eredu.contract.backend import BlockT, CommitPlan, GenerationRequest, SequenceT, SpeculativeExecutor, VerificationT
 from eredu.contract.errors import EreduError, OptionError, SchedulerStalledError
 from eredu.contract.events import EventSink, RequestFinished, TokensCommitted
+from eredu.contract.executor import BlockT, CommitPlan, SequenceT, SpeculativeExecutor, VerificationT
 from eredu.contract.options import MtpSchedulerOptions
+from eredu.contract.request import GenerationRequest
 from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
 from eredu.contract.terminal import FinishReason
 from eredu.scheduling.actions import RequestActions

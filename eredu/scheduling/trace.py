@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec
 
-from eredu.contract.backend import ExecutorTraits, VerificationOutcome
+from eredu.contract.executor import ExecutorTraits, VerificationOutcome
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.contract.terminal import FinishReason, Walk
 from eredu.scheduling.phase import Phase

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import mlx.core as mx
 
 from eredu import GenerationRequest
-from eredu.contract.backend import CommitPlan, ExecutorTraits, VerificationOutcome
 from eredu.contract.constraint import Constraint
+from eredu.contract.executor import CommitPlan, ExecutorTraits, Submission, VerificationOutcome
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
 from eredu.engine.target_executor import TargetExecutor
 
@@ -76,9 +76,9 @@ class ForcedExecutor:
         block.scores = []
         return block
 
-    def submit(self, sequence: MlxSequence, block: MlxBlock, more: bool) -> MlxVerification:  # noqa: FBT001
+    def submit(self, group: Sequence[Submission[MlxSequence, MlxBlock]]) -> list[MlxVerification | Exception]:
         """As the inner executor."""
-        return self.inner.submit(sequence, block, more)
+        return self.inner.submit(group)
 
     def branch(self, sequence: MlxSequence, block: MlxBlock, count: int) -> MlxBlock:
         """As the inner executor."""

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from eredu.contract.backend import (
+from eredu.contract.constraint import Constraint
+from eredu.contract.executor import (
     BlockT,
     CommitPlan,
     ExecutorTraits,
-    GenerationRequest,
     SequenceT,
     SpeculativeExecutor,
+    Submission,
     VerificationOutcome,
     VerificationT,
 )
-from eredu.contract.constraint import Constraint
+from eredu.contract.request import GenerationRequest
 
 METHODS = ("open", "prefill", "draft", "submit", "branch", "wait", "bonus_guess", "commit", "close")
 """The methods of `SpeculativeExecutor` that act."""
@@ -113,11 +114,26 @@ class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
         result: BlockT = self._forward("draft", sequence, count, promoted, constraint)
         return result
 
-    def submit(self, sequence: SequenceT, block: BlockT, more: bool) -> VerificationT:  # noqa: FBT001
-        """Log, delay, fail or forward; the verification is ready `delays_s["verification"]` later."""
-        verification: VerificationT = self._forward("submit", sequence, block, more)
-        self._ready_s[id(sequence)] = self.clock.now_s + self.delays_s.get("verification", 0.0)
-        return verification
+    def submit(self, group: Sequence[Submission[SequenceT, BlockT]]) -> list[VerificationT | Exception]:
+        """Log a call for each member, delay once, and forward those that no fault strikes before their work.
+
+        A fault is its member's entry. The verifications are ready `delays_s["verification"]` later.
+        """
+        self.clock.advance(self.delays_s.get("submit", 0.0))
+        numbers = [self._numbers[id(member.sequence)] for member in group]
+        faults = [
+            self._log(Call("submit", number, (member.block, member.more)))
+            for number, member in zip(numbers, group, strict=True)
+        ]
+        reached = [member for member, fault in zip(group, faults, strict=True) if fault is None or fault.after]
+        forwarded = iter(self.inner.submit(reached) if reached else [])
+        for number in numbers:
+            self._ready_s[number] = self.clock.now_s + self.delays_s.get("verification", 0.0)
+        entries: list[VerificationT | Exception] = []
+        for number, fault in zip(numbers, faults, strict=True):
+            done = [next(forwarded)] if fault is None or fault.after else []
+            entries += done if fault is None else [_planned(fault, number)]
+        return entries
 
     def branch(self, sequence: SequenceT, block: BlockT, count: int) -> BlockT:
         """Log, delay, fail or forward."""
@@ -126,7 +142,7 @@ class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
 
     def wait(self, sequence: SequenceT, verification: VerificationT) -> VerificationOutcome:
         """Log, delay until the verification is ready, fail or forward."""
-        self.clock.now_s = max(self.clock.now_s, self._ready_s.get(id(sequence), 0.0))
+        self.clock.now_s = max(self.clock.now_s, self._ready_s.get(self._numbers[id(sequence)], 0.0))
         result: VerificationOutcome = self._forward("wait", sequence, verification)
         return result
 
@@ -154,21 +170,29 @@ class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
         return self._call(method, number, arguments, lambda: inner(sequence, *arguments))
 
     def _call(self, method: str, request: int, arguments: tuple[Any, ...], work: Callable[[], T]) -> T:
-        call = Call(method, request, arguments)
-        self.calls.append(call)
-        self._counts.update([(method, None), (method, request)])
         self.clock.advance(self.delays_s.get(method, 0.0))
-        if self.hook is not None:
-            self.hook(call)
-        fault = next((fault for fault in self.faults if self._strikes(fault, call)), None)
+        fault = self._log(Call(method, request, arguments))
         if fault is not None and not fault.after:
-            raise InjectedFaultError(f"planned before {method} number {fault.number} of request {request}")
+            raise _planned(fault, request)
         result = work()
         if fault is not None:
-            raise InjectedFaultError(f"planned behind {method} number {fault.number} of request {request}")
+            raise _planned(fault, request)
         return result
+
+    def _log(self, call: Call) -> Fault | None:
+        """Log a call and call the hook; return the fault that strikes it."""
+        self.calls.append(call)
+        self._counts.update([(call.method, None), (call.method, call.request)])
+        if self.hook is not None:
+            self.hook(call)
+        return next((fault for fault in self.faults if self._strikes(fault, call)), None)
 
     def _strikes(self, fault: Fault, call: Call) -> bool:
         if fault.method != call.method or fault.request not in {None, call.request}:
             return False
         return self._counts[fault.method, fault.request] == fault.number
+
+
+def _planned(fault: Fault, request: int) -> InjectedFaultError:
+    when = "behind" if fault.after else "before"
+    return InjectedFaultError(f"planned {when} {fault.method} number {fault.number} of request {request}")

@@ -8,11 +8,13 @@ tokens one by one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
 from eredu.contract.constraint import Constraint
 from eredu.contract.errors import AcceptanceError
+from eredu.contract.executor import CommitPlan, ExecutorTraits, Submission, VerificationOutcome, submit_in_turn
+from eredu.contract.request import GenerationRequest
 from eredu_conformance.subjects.grammar_state import GrammarTrack
 from eredu_conformance.subjects.table_decisions import decide, draw_proposal, reference_sampling
 from eredu_conformance.subjects.table_sequence import TableBlock, TableSequence, TableVerification, require
@@ -85,13 +87,19 @@ class TableExecutor:
             block = self._propose(sequence, block, start=sequence.position, index=block.count)
         return block
 
-    def submit(self, sequence: TableSequence, block: TableBlock, more: bool) -> TableVerification:  # noqa: FBT001
-        """Append the leading token and the proposals to the target's cache."""
+    def submit(self, group: Sequence[Submission[TableSequence, TableBlock]]) -> list[TableVerification | Exception]:
+        """Append each member's leading token and proposals to its target's cache."""
+        return submit_in_turn(group, self._submit_one)
+
+    def _submit_one(self, member: Submission[TableSequence, TableBlock]) -> TableVerification:
+        sequence, block = member.sequence, member.block
         self._check_idle(sequence, "submit")
         require(block.boundary == len(sequence.tokens), f"{sequence.name}: a block drafted at {block.boundary}")
         remaining = sequence.request.options.max_tokens - sequence.position
         require(remaining > block.count, f"{sequence.name}: {block.count} proposals, but {remaining} tokens to go")
-        require(more <= (remaining > block.count + 1), f"{sequence.name}: another round is announced past the budget")
+        require(
+            member.more <= (remaining > block.count + 1), f"{sequence.name}: another round is announced past the budget"
+        )
         first = len(sequence.target)
         inputs = (sequence.tokens[-1], *block.tokens)
         outputs = [feed(self._target, sequence.target, token, first + offset) for offset, token in enumerate(inputs)]

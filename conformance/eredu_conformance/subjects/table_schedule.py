@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from eredu.contract.backend import GenerationRequest
 from eredu.contract.constraint import Constraint
 from eredu.contract.events import Event, RequestFinished, TokensCommitted
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.contract.randomness import RequestRandomness
+from eredu.contract.request import GenerationRequest
 from eredu.contract.terminal import OutputText
 from eredu.scheduling.scheduler import SpeculativeScheduler
 from eredu_conformance.subjects.grammar_state import GrammarState

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eredu.contract.backend import GenerationRequest, VerificationOutcome
+from eredu.contract.executor import VerificationOutcome
+from eredu.contract.request import GenerationRequest
 from eredu_conformance.subjects.grammar_state import GrammarTrack
 from eredu_reference.caches import Cache
 from eredu_reference.models import Output

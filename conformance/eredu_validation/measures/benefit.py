@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from eredu.contract.backend import CommitPlan, GenerationRequest, SpeculativeExecutor
 from eredu.contract.events import Event, TokensCommitted
+from eredu.contract.executor import CommitPlan, SpeculativeExecutor, submit_alone
 from eredu.contract.randomness import RequestRandomness
+from eredu.contract.request import GenerationRequest
 from eredu.contract.statistics import RequestStatistics
 from eredu.loaded import PreparedRequest
 from eredu_validation.measures.emissions import request_seed
@@ -196,8 +197,8 @@ class _Rounds:
             pass
 
         def once(count: int) -> None:
-            block, more = executor.draft(sequence, count, None, None), False
-            executor.wait(sequence, executor.submit(sequence, block, more))
+            block = executor.draft(sequence, count, None, None)
+            executor.wait(sequence, submit_alone(executor, sequence, block))
             # As if the first proposal had been rejected: the sequence goes on by one token, whatever the K.
             executor.commit(sequence, CommitPlan(kept=1, tokens=prompt[:1]), None)
 

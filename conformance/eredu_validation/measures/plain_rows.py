@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eredu.contract.options import SamplingOptions
 from eredu.engine.models import AssistantModel, TargetModel
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.teacher_forcing import outputs_along
 from eredu.mlx.history import HistoryRows
 from eredu.mlx.rows import process_rows

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import mlx.core as mx
 
 from eredu.engine.models import AssistantModel, TargetModel
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.cache import SequenceCache
 
 PROMPT_CHUNK = 512

@@ -16,9 +16,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from eredu.contract.backend import CommitPlan, GenerationRequest, SpeculativeExecutor
+from eredu.contract.executor import CommitPlan, SpeculativeExecutor, submit_alone
 from eredu.contract.options import AcceptanceRule, GenerationOptions, SamplingOptions
 from eredu.contract.randomness import RequestRandomness
+from eredu.contract.request import GenerationRequest
 from eredu.engine.sequence import MlxSequence
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.rows import process_rows
@@ -172,8 +173,7 @@ class _Forcing:
         length = len(start.prompt)
         sequence = _twin(start.sequence)
         block = executor.draft(sequence, start.proposals, None, None)
-        more = False
-        outcome = executor.wait(sequence, executor.submit(sequence, block, more))
+        outcome = executor.wait(sequence, submit_alone(executor, sequence, block))
         kept = (*outcome.proposals[:accepted], self.text[length % len(self.text)])
         executor.commit(sequence, CommitPlan(kept=len(kept), tokens=kept), None)
         fresh = self._open(executor, (*start.prompt, *kept))

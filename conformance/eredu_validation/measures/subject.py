@@ -13,7 +13,7 @@ from eredu.contract.events import EventSink
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.engine.models import AssistantModel, TargetModel
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.loaded import BatchResult, LoadedModel, PreparedRequest
 from eredu.scheduling.trace import TraceSink
 from eredu_validation.evidence import Fingerprint

@@ -16,7 +16,7 @@ from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.names import draft_path
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CheckpointError
-from eredu.families.loading import LOADERS
+from eredu.families.head_loading import LOADERS
 
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
 WriteDirectory = Callable[..., Path]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -183,7 +184,7 @@ def test_pipelining_changes_no_plain_token(
         executor = lend(llama, True)
         if not ahead:
             original = executor.submit
-            executor.submit = lambda sequence, block, more, original=original: original(sequence, block, False)
+            executor.submit = lambda group, original=original: original([replace(each, more=False) for each in group])
         scheduler = SpeculativeScheduler[Any, Any, Any](executor)
         scheduler.add(
             make_request(0, temperature=temperature, frequency_penalty=penalty, repetition_penalty=1.1, max_proposals=0)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eredu.contract.backend import ResultT, SpeculativeGenerationVisitor
+from eredu.contract.backend import GenerationBackend
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.terminal import OutputText
 from eredu.loaded import LoadedModel, PreparedRequest
 
@@ -18,13 +20,16 @@ ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
 from collections.abc import Sequence
-from eredu.contract.backend import ResultT, SpeculativeGenerationVisitor
+from contextlib import AbstractContextManager
+from typing import Any
+from eredu.contract.backend import GenerationBackend
+from eredu.contract.executor import SpeculativeExecutor
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel, PreparedRequest
 from eredu.contract.terminal import OutputText
 
 
-class PlainBackend:
+class PlainBackend(GenerationBackend):
     @property
     def name(self) -> str:
         return "plain"
@@ -36,7 +41,7 @@ class PlainBackend:
     def output_text(self, stop_strings: Sequence[str]) -> OutputText | None:
         return None
 
-    def lend_plain(self, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
+    def plain_executor(self) -> AbstractContextManager[SpeculativeExecutor[Any, Any, Any]]:
         raise NotImplementedError
 
 
@@ -85,14 +90,14 @@ def test_a_backend_or_a_drafter_of_the_wrong_kind_fails(tmp_path: Path, call: st
     assert message in output
 
 
-class PlainBackend:
+class PlainBackend(GenerationBackend):
     name = "plain"
     eos_ids: frozenset[int] = frozenset()
 
     def output_text(self, stop_strings: Sequence[str]) -> OutputText | None:
         return None
 
-    def lend_plain(self, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
+    def plain_executor(self) -> AbstractContextManager[SpeculativeExecutor[Any, Any, Any]]:
         raise AssertionError("a silent fall back to plain decoding")
 
 

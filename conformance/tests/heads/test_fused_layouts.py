@@ -19,9 +19,9 @@ from eredu.checkpoints.layout import Layout
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.families.filling import parameters_of
-from eredu.families.fused_head import AFTER_NORMS, FusedHeads, Wiring, stated_wiring
+from eredu.families.fused_heads import AFTER_NORMS, FusedHeads, Wiring, stated_wiring
 from eredu.families.head_tensors import read_head_tensors
-from eredu.families.qwen_head import stack_experts
+from eredu.families.qwen.heads import stack_experts
 from eredu_conformance.zoo import Affine, Damage, Parts, ZooMember, write_damaged, zoo_member
 from eredu_conformance.zoo.converting import CONVERSIONS, Conversion, HeadPlace, write_converted, write_head
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.families.fused_head import Wiring
+from eredu.families.fused_heads import Wiring
 from eredu.families.teacher_forcing import outputs_along
 from eredu.mlx.adapter import LanguageModel, load_directory
 from eredu.mlx.taps import Recording, recording

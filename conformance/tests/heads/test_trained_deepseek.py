@@ -15,7 +15,7 @@ from eredu.engine.alignment import TargetRows, follow
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.engine.probe import ANSWER, QUESTION
-from eredu.families.fused_head import FINAL_NORM, Wiring
+from eredu.families.fused_heads import FINAL_NORM, Wiring
 from eredu.families.staged_heads import StagedHeads
 from eredu.loaded import LoadedModel, PreparedRequest
 from eredu.mlx.placement import Placement

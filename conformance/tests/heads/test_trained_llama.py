@@ -1,6 +1,6 @@
 """The head that was trained for SmolLM2, where it is at hand: its acceptance by depth, and every wrong wiring.
 
-It does not ship. `EREDU_SMOLLM2_HEAD` names its directory (`eredu.families.llama_head` says what is in it), and
+It does not ship. `EREDU_SMOLLM2_HEAD` names its directory (`eredu.families.llama.heads` says what is in it), and
 SmolLM2 itself must have been fetched.
 """
 
@@ -14,7 +14,7 @@ import eredu
 from eredu.checkpoints.names import target_path
 from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.probe import HeadProbe, probe_heads
-from eredu.families.fused_head import Wiring
+from eredu.families.fused_heads import Wiring
 
 HEAD = os.environ.get("EREDU_SMOLLM2_HEAD")
 pytestmark = [

@@ -25,7 +25,7 @@ TOP = {
 ROOMS = {
     "spec": {"eredu_spec", "README.md"},
     "reference": {"eredu_reference", "README.md"},
-    "conformance": {"eredu_conformance", "README.md", "tests"},
+    "conformance": {"eredu_conformance", "eredu_validation", "README.md", "tests"},
     "benchmarks": {"eredu_benchmarks", "README.md", "micro"},
 }
 PACKAGES = [ROOT / room / name for room, names in ROOMS.items() for name in names if name.startswith("eredu")]
@@ -52,7 +52,7 @@ def test_the_top_holds_the_house_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_room_holds_one_package_and_its_readme(room: str) -> None:
+def test_a_room_holds_its_packages_and_their_readme(room: str) -> None:
     assert tracked(ROOT / room) - ROOMS[room] == set()
     assert {name for name in ROOMS[room] if not (ROOT / room / name).exists()} == set()
 

@@ -8,10 +8,11 @@ from typing import Any, Self
 
 import pytest
 
-from eredu.contract.backend import ExecutorTraits, GenerationRequest, VerificationOutcome
 from eredu.contract.errors import OptionError
+from eredu.contract.executor import ExecutorTraits, VerificationOutcome
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.randomness import RequestRandomness, Role
+from eredu.contract.request import GenerationRequest
 from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics
 from eredu.contract.terminal import FinishReason, StopSequences, TerminalWatch
 from eredu.engine.addresses import coin_keys, draft_key, final_keys, noise_keys

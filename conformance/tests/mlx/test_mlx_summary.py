@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eredu.contract.backend import VerificationOutcome
 from eredu.contract.errors import AcceptanceError
+from eredu.contract.executor import VerificationOutcome
 from eredu.mlx.acceptance import Verdict
 from eredu.mlx.summary import Summary
 

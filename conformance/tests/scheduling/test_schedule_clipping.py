@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eredu.contract.backend import ExecutorTraits
+from eredu.contract.executor import ExecutorTraits
 from eredu.contract.statistics import ClipReason
 from eredu.scheduling.clipping import clip_depth
 from eredu.scheduling.lookahead import planned_length

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from eredu.contract.backend import CommitPlan, VerificationOutcome
 from eredu.contract.errors import AcceptanceError, EreduError
 from eredu.contract.events import Event, RequestFinished
+from eredu.contract.executor import CommitPlan, VerificationOutcome
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.terminal import FinishReason
 from eredu.scheduling.phase import Phase

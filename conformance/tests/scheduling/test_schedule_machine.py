@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from eredu.contract.backend import GenerationRequest
 from eredu.contract.events import Event
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.request import GenerationRequest
 from eredu.contract.terminal import FinishReason
 from eredu.scheduling.phase import SUBMITTED, Phase
 from eredu_conformance.subjects.instrumented_executor import METHODS, Call, InjectedFaultError

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from eredu.contract.backend import GenerationRequest
 from eredu.contract.errors import PhaseError
 from eredu.contract.options import GenerationOptions
 from eredu.contract.randomness import RequestRandomness
+from eredu.contract.request import GenerationRequest
 from eredu.contract.terminal import TerminalWatch
 from eredu.scheduling.lookahead import AdaptiveLookahead
 from eredu.scheduling.phase import EDGES, SUBMITTED, TERMINAL, Phase, check_edge

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from eredu.contract.backend import CommitPlan, ExecutorTraits, GenerationRequest, VerificationOutcome
 from eredu.contract.errors import EreduError, StatisticsError
 from eredu.contract.events import Event, TokensCommitted
+from eredu.contract.executor import CommitPlan, ExecutorTraits, VerificationOutcome
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.randomness import RequestRandomness
+from eredu.contract.request import GenerationRequest
 from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics
 from eredu.contract.terminal import FinishReason, TerminalWatch
 from eredu.scheduling.clipping import Depth

@@ -14,7 +14,7 @@ from mlx_lm.utils import load_model
 from eredu import GenerationOptions, PreparedRequest, SamplingOptions, load
 from eredu.checkpoints.names import shipped_path
 from eredu.engine.alignment import FollowedRows, TargetRows, follow
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 
 QWEN, DEEPSEEK = "tiny-qwen3.5", "tiny-deepseek-v3"
 NAMES = (QWEN, DEEPSEEK)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from eredu.contract.backend import CommitPlan
+from eredu.contract.executor import CommitPlan
 from eredu.contract.options import SamplingOptions
 from eredu.engine.sequence import MlxSequence
 from eredu.engine.target_executor import TargetExecutor

@@ -1,7 +1,7 @@
 """Tampered checkpoints: each is refused, or accepted as what it is, lossless and perhaps useless.
 
-The small trained checkpoint is tampered with where a head must be worth something before; the README of `eredu_validation`
-has the table.
+The small trained checkpoint is tampered with where a head must be worth something before; the README of
+`eredu_validation` has the table.
 """
 
 from __future__ import annotations

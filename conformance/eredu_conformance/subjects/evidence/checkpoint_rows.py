@@ -17,7 +17,7 @@ import numpy as np
 
 from eredu.contract.errors import CapabilityError
 from eredu.engine.models import TargetModel
-from eredu.families.head import PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.cache import SequenceCache
 from eredu_reference.rows import Row
 

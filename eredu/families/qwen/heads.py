@@ -19,7 +19,7 @@ import mlx.nn as nn
 from eredu.checkpoints.heads import stated_depth
 from eredu.contract.errors import CheckpointError
 from eredu.families.filling import fill_module
-from eredu.families.fused_head import AFTER_NORMS, FusedHeads, FusedModule, stated_wiring
+from eredu.families.fused_heads import AFTER_NORMS, FusedHeads, FusedModule, stated_wiring
 from eredu.families.head_tensors import HeadTensors
 from eredu.families.target_parts import TargetParts
 

@@ -13,7 +13,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from eredu.families.filling import fill_module
-from eredu.families.fused_head import stated_wiring
+from eredu.families.fused_heads import stated_wiring
 from eredu.families.head_tensors import HeadTensors
 from eredu.families.mlx_lm_patches import mend_layers
 from eredu.families.stage_tensors import convert_blocks, is_copy, take_module

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from eredu.checkpoints.heads import DEEPSEEK, QWEN
 from eredu.contract.errors import CapabilityError
-from eredu.families.deepseek_head import load_deepseek_heads
-from eredu.families.head import PredictionHeads
+from eredu.families.deepseek.heads import load_deepseek_heads
 from eredu.families.head_tensors import HeadTensors, read_head_tensors
-from eredu.families.llama_head import load_llama_head
-from eredu.families.nemotron_head import load_nemotron_heads
-from eredu.families.qwen_head import load_qwen_heads
+from eredu.families.llama.heads import load_llama_head
+from eredu.families.nemotron.heads import load_nemotron_heads
+from eredu.families.prediction_heads import PredictionHeads
+from eredu.families.qwen.heads import load_qwen_heads
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.adapter import LanguageModel, widened
 

@@ -19,7 +19,7 @@ import mlx.nn as nn
 from eredu.checkpoints.config import ModelConfig
 from eredu.contract.errors import CheckpointError
 from eredu.families.filling import parameters_of
-from eredu.families.head import HeadTraits
+from eredu.families.prediction_heads import HeadTraits
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.cache import RollbackCache
 from eredu.mlx.taps import Recording, tap

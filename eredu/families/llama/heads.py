@@ -22,9 +22,9 @@ import mlx.nn as nn
 from eredu.checkpoints.heads import stated_depth
 from eredu.contract.errors import CheckpointError
 from eredu.families.filling import fill_module
-from eredu.families.fused_head import AFTER_NORMS, FusedHeads, FusedModule, stated_wiring
+from eredu.families.fused_heads import AFTER_NORMS, FusedHeads, FusedModule, stated_wiring
 from eredu.families.head_tensors import HeadTensors
-from eredu.families.qwen_head import PREFIX
+from eredu.families.qwen.heads import PREFIX
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.adapter import build_llama
 

@@ -16,7 +16,7 @@ import mlx.nn as nn
 from eredu.checkpoints.config import ModelConfig
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.families.filling import fill_module
-from eredu.families.fused_head import stated_wiring
+from eredu.families.fused_heads import stated_wiring
 from eredu.families.head_tensors import HeadTensors
 from eredu.families.mlx_lm_patches import mend_layers
 from eredu.families.stage_tensors import convert_blocks

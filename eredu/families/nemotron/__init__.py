@@ -1,0 +1,1 @@
+"""Nemotron-H: state space, attention and latent experts, heads as short patterns of blocks."""
