@@ -64,7 +64,7 @@ def require_equal(session: SubjectSession, trial: Trial, due: Due, *, what: str)
     before = session.tokens
     if verdict(trial) is None:
         return session.tokens - before
-    smallest = shrink(trial, fails)
+    smallest = shrink(trial, fails, most_attempts=session.shrinking)
     found = verdict(smallest)
     if found is None:
         smallest, found = trial, verdict(trial)

@@ -133,7 +133,7 @@ class CraftedModel:
 
     def logits(self, cache: Cache) -> Row:
         """The stated logits behind the cached inputs. Before the law is stated for a history, any row will do."""
-        history = _history(cache)
+        history = _history(cache, self.checkpoint.window)
         missing = self.checkpoint.history_min - len(history)
         if missing > 0:
             history += [(history[-1] + 1) % self.vocabulary] * missing
@@ -145,11 +145,13 @@ class CraftedModel:
         return ()
 
 
-def _history(cache: Cache) -> list[int]:
+def _history(cache: Cache, window: int | None) -> list[int]:
     """The ids that a cache holds, those outside of a window left out. Raises `CacheError` where one is misplaced."""
     if isinstance(cache, RunningCache | PairsCache):
         return cache.tokens()
     assert isinstance(cache, FullCache | WindowCache), f"a {type(cache).__name__} is none of a crafted model's"
+    if window is not None and len(cache.rows) > window:
+        raise CacheError(f"a window of {window} holds {len(cache.rows)} rows, and attention reads them all")
     first = len(cache) - len(cache.rows)
     if any(row.position != first + index for index, row in enumerate(cache.rows)):
         raise CacheError(f"inputs stand at positions {[row.position for row in cache.rows]}, the first due at {first}")

@@ -7,7 +7,9 @@ checkpoint's description says. So this subject shows what the checks say of an e
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +25,7 @@ from eredu_conformance.protocol import (
     Acceptance,
     Answer,
     Capabilities,
+    Checkpoint,
     Feature,
     Finish,
     Run,
@@ -34,13 +37,26 @@ from eredu_conformance.protocol import (
 from eredu_conformance.subjects.automaton import automaton_constraint
 from eredu_conformance.subjects.crafted_model import CraftedModel, Jitter
 from eredu_conformance.subjects.reference_trace import ReferenceTrace, RequestTrace
-from eredu_reference import PIECES, AcceptanceRule, Cancelled, Drafter, Pieces, Request, decode_speculative
+from eredu_reference import (
+    PIECES,
+    AcceptanceRule,
+    Cancelled,
+    Drafter,
+    Pieces,
+    PrefixStore,
+    Request,
+    decode_speculative,
+)
 from eredu_reference import Schedule as ReferenceSchedule
 from eredu_reference.decoding import Decoding, Setting
 from eredu_reference.sources import Address
 
 MAX_PROPOSALS = 64
 MAX_BATCH = 1024
+VALIDATED = 2
+"""Proposals that a draft with a shorter context than its target's is validated for."""
+MOST_ENTRIES = 3
+"""Caches of earlier requests that are kept for a pair of checkpoints."""
 _FILES = ("model.safetensors", "config.json")
 _ABSENT = frozenset({"max_in_flight", "max_branches"})
 """The reference decodes one request at a time and has no scheduler to bound."""
@@ -69,7 +85,7 @@ class DecidingSource(EnumeratingSource):
 
 
 class ReferenceSubject:
-    """The reference engine.
+    """The reference engine. Like a server it keeps the caches of its last runs, and starts a longer prompt from them.
 
     Args:
         pieces: Its parts; a planted fault replaces one of them.
@@ -79,6 +95,7 @@ class ReferenceSubject:
     def __init__(self, pieces: Pieces = PIECES, *, jitter: Jitter | None = None) -> None:
         self._pieces = pieces
         self._jitter = jitter
+        self._stores: dict[Checkpoint, PrefixStore] = defaultdict(PrefixStore)
 
     def start(self) -> Capabilities:
         """Declare everything but the bounds of a scheduler."""
@@ -107,25 +124,34 @@ class ReferenceSubject:
     def stop(self) -> None:
         """Nothing is held."""
 
+    def _model(self, directory: Path) -> CraftedModel:
+        return CraftedModel(_recognised(directory), self._jitter, _tokenizer(directory))
+
     def _answer(self, run: Run, index: int, source: DecidingSource | None, trace: ReferenceTrace) -> Answer:
-        target = CraftedModel(_recognised(run.checkpoint.target), self._jitter)
+        target = self._model(run.checkpoint.target)
         drafter = None
         due = run.requests[index].cancel_after
         request = _request(run, index, target.vocabulary)
         if request.max_proposals > 0:
             if run.checkpoint.draft is None:
                 raise SkippedRunError("the run asks for proposals and names no draft checkpoint")
-            drafter = Drafter(CraftedModel(_recognised(run.checkpoint.draft), self._jitter))
+            drafter = _drafter(self._model(run.checkpoint.draft), target)
         schedule = ReferenceSchedule(
             lookahead=run.schedule.lookahead,
             adaptive_window=(run.schedule.adaptive_window or 8) if run.schedule.adaptive_lookahead else None,
             prefill_chunk=run.schedule.prefill_chunk or 512,
         )
+        store = None
+        if run.choices is None and run.schedule.prefill_chunk is None:
+            store = self._stores[run.checkpoint]
+            del store.entries[:-MOST_ENTRIES]
         told = RequestTrace(trace, index, Setting(target, drafter, schedule, self._pieces))
+
+        point = "submit" if index % 2 else "publish"  # with a verification in flight, or from the callback
 
         def observe(kind: str, decoding: Decoding) -> None:
             told.observe(kind, decoding)
-            if due is not None and len(decoding.published) >= due and (kind == "publish" or due == 0):
+            if due is not None and len(decoding.published) >= due and (kind == point or due == 0):
                 raise Cancelled
 
         report = decode_speculative(
@@ -137,9 +163,17 @@ class ReferenceSubject:
             source=source,
             observe=observe,
             events=told.setting.events,
+            store=store,
         )
         told.finish(report)
         return Answer(tokens=report.tokens, finish=Finish(report.finish.value), statistics=report.statistics.as_dict())
+
+
+def _drafter(draft: CraftedModel, target: CraftedModel) -> Drafter:
+    """A draft with a shorter context counts as validated for few proposals, and promises no exact promotion."""
+    if draft.context < target.context:
+        return Drafter(draft, max_proposals=VALIDATED, exact_promotion=False)
+    return Drafter(draft)
 
 
 def _request(run: Run, index: int, vocabulary: int) -> Request:
@@ -182,6 +216,13 @@ def _known() -> dict[str, CraftedCheckpoint]:
         for checkpoint in (*rings, *every_checkpoint()):
             found[_digest(checkpoint.write(Path(place) / checkpoint.name))] = checkpoint
     return found
+
+
+@cache
+def _tokenizer(directory: Path) -> str:
+    """What names the tokenizer of a directory: the string of every id."""
+    content = json.loads((directory / "tokenizer.json").read_text(encoding="utf-8"))
+    return hashlib.sha256(json.dumps(sorted(content["model"]["vocab"].items())).encode()).hexdigest()
 
 
 @cache

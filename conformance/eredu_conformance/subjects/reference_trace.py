@@ -42,7 +42,7 @@ class RequestTrace:
         plan: The last plan of a block.
         planned: Tokens that the last branch was planned for.
         drafted: Tokens of the present branch.
-        resolution: The turn of the resolution in progress.
+        resolution: The turn of the resolution in progress, which its wait begins.
         resolved: Its outcome, until the fate of its branch is known.
         told: Output tokens written so far.
         prefilled: Rows that the target's cache had taken before the first round, where it counts them.
@@ -55,7 +55,7 @@ class RequestTrace:
     plan: Event = field(default_factory=dict)
     planned: int = 0
     drafted: int = 0
-    resolution: int = 0
+    resolution: int | None = None
     resolved: Event | None = None
     told: int = 0
     prefilled: int | None = None
@@ -78,6 +78,7 @@ class RequestTrace:
             "resolve": lambda: self._decide(event, state),
             "resolve-branch": lambda: self._resolve(event["outcome"], event["reused"]),
             "commit": lambda: self._commit(event),
+            "install": lambda: self._install(state),
             "publish": lambda: self._publish(state),
             "end": lambda: self._close(event["finish"], state.books, _taken(state)),
         }
@@ -94,7 +95,7 @@ class RequestTrace:
 
     def _submit(self, event: Event) -> None:
         self._act("submit", position=self.plan["start"], rows=len(event["inputs"]))
-        self.phase = "verification-in-flight"
+        self.phase, self.resolution = "verification-in-flight", None
 
     def _branch(self, event: Event) -> None:
         if "tokens" not in event:
@@ -108,6 +109,11 @@ class RequestTrace:
         self._begin_resolution()
         self.resolved = {**event, "proposals": state.round.block.tokens}
 
+    def _install(self, state: Decoding) -> None:
+        """State that is in force is as good as told: behind the commit it goes out with the publication."""
+        if self.trace.events[-1]["event"] != "commit":
+            self._publish(state)
+
     def _commit(self, event: Event) -> None:
         self._write("commit", self.resolution, kept=event["kept"], cache_length=event["target_length"])
 
@@ -120,8 +126,11 @@ class RequestTrace:
             self._write("cancel", self.trace.turn, phase=self.phase, cache_length=length)
         self._close(report.finish.value, report.statistics, None)
 
-    def _write(self, event: str, turn: int, **fields: object) -> None:
-        self.trace.events.append({"event": event, "turn": turn, "request": self.number, **fields})
+    def _write(self, event: str, turn: int | None, **fields: object) -> None:
+        at = self.trace.turn if turn is None else turn
+        self.trace.events.append({"event": event, "turn": at, "request": self.number, **fields})
+            {"event": event, "turn": self.trace.turn if turn is None else turn, "request": self.number, **fields}
+        )
 
     def _act(self, event: str, **fields: object) -> None:
         self.trace.turn += 1
@@ -170,9 +179,10 @@ class RequestTrace:
         self.phase = "ready-to-submit"
 
     def _begin_resolution(self) -> None:
-        if self.phase != "resolution":
+        if self.resolution is None:
             self.trace.turn += 1
-            self.resolution, self.phase = self.trace.turn, "resolution"
+            self.resolution = self.trace.turn
+        self.phase = "resolution"
 
     def _resolve(self, branch: str, reused: int) -> None:
         event, self.resolved = self.resolved, None

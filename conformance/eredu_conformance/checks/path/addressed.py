@@ -113,7 +113,7 @@ def _run(make: Callable[[int], Trial], session: SubjectSession, seed: int) -> Ob
         trials = [base.alone(0), replace(base, schedule=Schedule(lookahead=True))]
     for trial in trials:
         if differs(trial, session) is not None:
-            raise _failure(shrink(trial, partial(_still_differs, session)), session)
+            raise _failure(shrink(trial, partial(_still_differs, session), most_attempts=session.shrinking), session)
     compared = sum(request.options.max_tokens for trial in trials for request in trial.requests)
     return Observation(text=f"{compared} tokens equal to the reference's")
 

@@ -93,6 +93,17 @@ def _cancelled_prefix(name: str, acceptance: Acceptance | None, session: Subject
     return Observation(text=f"{TOKENS // 2} cancellations, each a prefix of the whole output")
 
 
+def _cancelled_at_the_end(name: str, acceptance: Acceptance | None, session: SubjectSession, seed: int) -> Observation:
+    """A cancellation from the callback that shows the last tokens: the output had ended, and stays as it ended."""
+    whole = replace(switched_trial(name, acceptance, seed).alone(0), schedule=_schedule(session))
+    full = session.answers(whole)
+    trial = replace(whole, requests=(replace(whole.requests[0], cancel_after=len(full[0].tokens)),))
+    found = first_difference(session.answers(trial), full)
+    if found is not None:
+        raise _failure(f"cancelled with its last tokens: {found[2]}", trial)
+    return Observation(text=f"{len(full[0].tokens)} tokens and their finish equal")
+
+
 CLAIMS = {
     "alone-or-together": Claim("scheduling.requests-independent", "a batch is each of its requests alone", _alone),
     "order": Claim("scheduling.ring", "the order of a batch moves no token", _order),
@@ -102,6 +113,12 @@ CLAIMS = {
     ),
     "cancelled-prefix": Claim(
         "cancellation.leaves-no-trace", "a cancelled output is a prefix of the whole", _cancelled_prefix, cancels=True
+    ),
+    "cancelled-at-the-end": Claim(
+        "cancellation.nothing-submitted-at-once",
+        "a cancellation that comes with the last tokens changes nothing",
+        _cancelled_at_the_end,
+        cancels=True,
     ),
 }
 

@@ -5,6 +5,8 @@ The suite never asks undeclared things elsewhere, so here the subject is asked d
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -12,10 +14,11 @@ from typing import Any
 
 from eredu_conformance.checks.check import Check, Kind, Needs, Tier
 from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.reference_twin import ENGINES
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
-from eredu_conformance.protocol import Acceptance, Request, Run, RunOptions, Schedule, SkippedRunError
+from eredu_conformance.protocol import Acceptance, Checkpoint, Request, Run, RunOptions, Schedule, SkippedRunError
 
 _ASKED: Mapping[str, Mapping[str, Any]] = {
     "top_k": {"top_k": 2, "temperature": 1.0},
@@ -96,8 +99,43 @@ def _calls(session: SubjectSession) -> Iterator[tuple[str, Run]]:
     yield "a second request", replace(trial, requests=(request, request)).run(place)
 
 
+def _foreign_drafts(session: SubjectSession) -> Iterator[tuple[str, Run]]:
+    """Drafts whose ids are not the target's: of another size, and with another string for an id."""
+    pair, smaller = crafted_pair("table-eos"), crafted_pair("table-near")
+    place, small = session.place(pair), session.place(smaller)
+    request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=1, max_proposals=2))
+    run = Trial(pair=pair, requests=(request,)).run(place)
+    yield "a draft of more ids", replace(run, checkpoint=Checkpoint(target=small.target, draft=place.draft))
+    renamed = session.directory / "renamed-draft"
+    shutil.copytree(place.draft, renamed, dirs_exist_ok=True)
+    tokenizer = renamed / "tokenizer.json"
+    content = json.loads(tokenizer.read_text(encoding="utf-8"))
+    first, second, *_ = vocabulary = content["model"]["vocab"]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    tokenizer.write_text(json.dumps(content), encoding="utf-8")
+    yield "a draft of another tokenizer", replace(run, checkpoint=Checkpoint(target=place.target, draft=renamed))
+
+
+def _refuse_drafts(session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
+    taken = [name for name, run in _foreign_drafts(session) if not _refuses(session, run)]
+    if taken:
+        raise CheckFailure(
+            Counterexample(message=f"it decoded with {' and with '.join(taken)}", case={"pair": "table-eos"})
+        )
+    return Observation(text="drafts of other sizes and of another tokenizer refused")
+
+
 def checks() -> Iterator[Check]:
-    """One check for options, one for rules and sizes."""
+    """One check for options, one for rules and sizes, one for drafts that belong to another target."""
+    yield Check(
+        id="path.foreign-draft-is-refused",
+        rule="capability.same-vocabulary",
+        kind=Kind.PATH,
+        tier=Tier.QUICK,
+        about="A draft whose ids mean other tokens than the target's is refused.",
+        needs=Needs(proposals=2, engines=ENGINES),
+        run=_refuse_drafts,
+    )
     yield Check(
         id="path.undeclared-option-is-refused",
         rule="capability.no-silent-fallback",

@@ -10,6 +10,7 @@ from eredu_conformance.checks.check import Check, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import first_difference, greedy_due, require_equal
 from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
 from eredu_conformance.checks.forced_pairs import SENSITIVE, forced_pair
+from eredu_conformance.checks.state.simulation import greedy_rounds
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import CheckpointPair
@@ -41,6 +42,15 @@ def checks() -> Iterator[Check]:
             about="A run behind runs of the same and of longer prompts gives the tokens of the first.",
             needs=Needs(proposals=2),
             run=partial(_warm, name),
+        )
+        yield Check(
+            id=f"state.prefix-reuse/{name}",
+            rule="commit.on-copies",
+            kind=Kind.STATE,
+            tier=Tier.QUICK if name in QUICK else Tier.STANDARD,
+            about="Prompts that go on from earlier outputs, whole and in part, and twice, are followed by the law's.",
+            needs=Needs(proposals=2),
+            run=partial(_reuse, name),
         )
 
 
@@ -85,6 +95,36 @@ def _warm(name: str, session: SubjectSession, seed: int) -> Observation:  # noqa
     return Observation(
         text=f"{len(between)} warm runs, {len(between) * len(cold[0].tokens)} tokens equal to the cold run's"
     )
+
+
+def _reuse(name: str, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
+    """Two conversations that go on, are taken up from an earlier place, and repeated: whatever was kept of it is exact.
+
+    With statistics, as many proposals are accepted as the two laws agree on, or the drafter was not kept with it.
+    """
+    pair = forced_pair(name, 1)
+    first, tail = pair.prompt, pair.prompt[-1:]
+    other = first + tail
+    reply = pair.target.greedy_path(first, 12)
+    further, another = first + reply + tail, first + reply[:8] + tail
+    beyond = other + pair.target.greedy_path(other, 12) + tail
+    compared = 0
+    for prompt in (first, other, beyond, further, first, another, further):
+        trial = _speculative(pair, prompt)
+        compared += require_equal(
+            session, trial, greedy_due, what="a prompt that was seen in part and the law's argmax"
+        )
+        accepted = (session.answers(trial)[0].statistics or {}).get("accepted")
+        due = sum(item.accepted for item in greedy_rounds(pair, prompt, proposals=2, tokens=12))
+        if accepted is not None and not due <= accepted <= due + 1:
+            raise CheckFailure(
+                Counterexample(
+                    message=f"{accepted} proposals accepted where the laws agree on {due}",
+                    history=prompt,
+                    case=trial.describe(),
+                )
+            )
+    return Observation(text=f"7 prompts, {compared} tokens equal")
 
 
 def _speculative(pair: CheckpointPair, prompt: tuple[int, ...]) -> Trial:

@@ -22,6 +22,8 @@ from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions,
 PAIRS = {"table-equal": Tier.QUICK, "table-near": Tier.QUICK, "table-eos": Tier.STANDARD, "counts": Tier.STANDARD}
 RULES = (None, Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED)
 TOKENS, DEPTH, REQUESTS = 26, 3, 2
+SHORT_BRANCH, MANY_REQUESTS = 2, 8
+"""Branches of a guess and one more, and requests enough for windows in which what was wasted decides."""
 
 SCHEDULES = {
     "off": ("statistics.committed-rounds-only", Schedule()),
@@ -29,6 +31,10 @@ SCHEDULES = {
     "adaptive": (
         "adaptive.disable-when-unpaid",
         Schedule(lookahead=True, adaptive_lookahead=True, adaptive_window=2),
+    ),
+    "short-branches": (
+        "adaptive.planned-not-drawn",
+        Schedule(lookahead=True, adaptive_lookahead=True, adaptive_window=3),
     ),
 }
 """Rule and schedule by name."""
@@ -67,9 +73,12 @@ def _run(name: str, acceptance: Acceptance | None, schedule: str, session: Subje
         acceptance=acceptance,
         eos_ids=ends,
     )
+    count = REQUESTS
+    if schedule == "short-branches":
+        options, count = replace(options, lookahead_depth=SHORT_BRANCH), MANY_REQUESTS
     requests = tuple(
         Request(prompt=pair.prompt, options=replace(options, seed=root(seed, f"state.books/{name}", index)))
-        for index in range(REQUESTS)
+        for index in range(count)
     )
     trial = Trial(pair=pair, requests=requests, schedule=SCHEDULES[schedule][1])
     found = differs(trial, session, different_statistics)
@@ -84,4 +93,4 @@ def _run(name: str, acceptance: Acceptance | None, schedule: str, session: Subje
                 figures={"output_position": place},
             )
         )
-    return Observation(text=f"{REQUESTS} statistics with {len(COUNTERS)} counters equal to the reference's")
+    return Observation(text=f"{count} statistics with {len(COUNTERS)} counters equal to the reference's")

@@ -17,30 +17,32 @@ from eredu_spec.trace import TraceFormError, check
 
 RULES: tuple[Acceptance | None, ...] = (None, Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED)
 QUICK_RULES = (None, Acceptance.REJECTION)
+SHORT_DRAFT = "table-near-short-draft"
 PAIRS = {"table-near": Tier.QUICK, "order-2": Tier.STANDARD, "table-equal": Tier.STANDARD}
 
 
 def checks() -> Iterator[Check]:
-    """One check for each pair, situation and rule of acceptance."""
-    for name, tier in PAIRS.items():
-        for situation in SITUATIONS:
-            for acceptance in RULES:
-                label = acceptance.value if acceptance else "greedy"
-                yield Check(
-                    id=f"trace.{situation.name}/{name}/{label}",
-                    rule=situation.rule,
-                    kind=Kind.TRACE,
-                    tier=tier if acceptance in QUICK_RULES else max(tier, Tier.STANDARD, key=lambda each: each.rank),
-                    about=f"The trace of the situation '{situation.name}' is a run of the machine of the spec.",
-                    needs=Needs(
-                        features=situation.features | {Feature.TRACES, Feature.SEEDS},
-                        options=situation.settings,
-                        acceptance=acceptance,
-                        proposals=DEPTH,
-                        batch=situation.count,
-                    ),
-                    run=partial(_run, name, situation, acceptance),
-                )
+    """One check for each pair, situation and rule of acceptance; branches also beside a draft of a short context."""
+    cases = [(name, tier, situation) for name, tier in PAIRS.items() for situation in SITUATIONS]
+    (ahead,) = (situation for situation in SITUATIONS if situation.name == "lookahead")
+    for name, tier, situation in (*cases, (SHORT_DRAFT, Tier.QUICK, ahead)):
+        for acceptance in RULES:
+            label = acceptance.value if acceptance else "greedy"
+            yield Check(
+                id=f"trace.{situation.name}/{name}/{label}",
+                rule=situation.rule,
+                kind=Kind.TRACE,
+                tier=tier if acceptance in QUICK_RULES else max(tier, Tier.STANDARD, key=lambda each: each.rank),
+                about=f"The trace of the situation '{situation.name}' is a run of the machine of the spec.",
+                needs=Needs(
+                    features=situation.features | {Feature.TRACES, Feature.SEEDS},
+                    options=situation.settings,
+                    acceptance=acceptance,
+                    proposals=DEPTH,
+                    batch=situation.count,
+                ),
+                run=partial(_run, name, situation, acceptance),
+            )
 
 
 def _run(
@@ -58,7 +60,7 @@ def _run(
         except (SkippedRunError, CheckFailure, ValueError):
             return False
 
-    smallest = shrink(trial, fails)
+    smallest = shrink(trial, fails, most_attempts=session.shrinking)
     broken = finding_of(session.result(smallest), ring=situation.ring) or broken
     raise CheckFailure(Counterexample(message=broken, history=smallest.requests[0].prompt, case=smallest.describe()))
 
