@@ -129,8 +129,6 @@ class RequestTrace:
     def _write(self, event: str, turn: int | None, **fields: object) -> None:
         at = self.trace.turn if turn is None else turn
         self.trace.events.append({"event": event, "turn": at, "request": self.number, **fields})
-            {"event": event, "turn": self.trace.turn if turn is None else turn, "request": self.number, **fields}
-        )
 
     def _act(self, event: str, **fields: object) -> None:
         self.trace.turn += 1
