@@ -41,7 +41,8 @@ from eredu.contract.options import (
     SamplingOptions,
 )
 from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
-from eredu.loaded import BatchResult, PreparedRequest
+from eredu.prepared import PreparedRequest
+from eredu.results import BatchResult
 from eredu.scheduling.trace import TraceSink
 
 
@@ -111,7 +112,7 @@ def generate(
     placement: PlacementOption = "auto",
     stats: Annotated[
         bool,
-        typer.Option("--stats", help="Print the books of request and schedule on stderr.", rich_help_panel=OUTPUT),
+        typer.Option("--stats", help="Print the statistics of request and schedule on stderr.", rich_help_panel=OUTPUT),
     ] = False,
     trace: Annotated[
         Path | None,
@@ -228,11 +229,11 @@ def describe(
 
 
 def print_statistics(request: RequestStatistics, schedule: ScheduleStatistics) -> None:
-    """Print the books on stderr. Times are diagnostic: nothing was decided by them."""
+    """Print the statistics on stderr. Times are diagnostic: nothing was decided by them."""
     print_table("Request", {name: _shown(value) for name, value in request.to_json().items()})
-    books = schedule.to_json()
-    books.pop("requests")
-    print_table("Schedule", {name: _shown(value) for name, value in books.items()})
+    counts = schedule.to_json()
+    counts.pop("requests")
+    print_table("Schedule", {name: _shown(value) for name, value in counts.items()})
 
 
 def _shown(value: Any) -> str:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 
 class EreduError(Exception):
-    """Root of everything that eredu raises on purpose; the command line turns it into exit status 2."""
+    """Root of everything that eredu raises on purpose.
+
+    Attributes:
+        exit_status: What a command that raises this ends with: it could not run.
+    """
+
+    exit_status = 2
 
 
 class OptionError(EreduError, ValueError):
     """An option is out of range, or a combination of options is not supported."""
+
+
+class CommandError(EreduError):
+    """A command is registered, and the package that brings it cannot be imported."""
 
 
 class CheckpointError(EreduError):
@@ -57,3 +67,11 @@ class EngineError(EreduError):
 
 class EvidenceError(EreduError, ValueError):
     """What was given as evidence is no evidence: rows that are no distributions, or ledgers of different subjects."""
+
+
+class SessionError(EreduError):
+    """A session or stream was used after it was closed, or asked for what is not there yet."""
+
+
+class ThreadError(SessionError):
+    """A session or stream was used from another thread than the one that made it."""

@@ -16,7 +16,7 @@ from eredu.scheduling.phase import Phase
 from eredu.scheduling.request_state import RequestRecord
 from eredu.scheduling.resolution import Resolution
 
-TraceSink = Callable[[dict[str, Any]], None]
+TraceSink = Callable[[dict[str, object]], None]
 Record = RequestRecord[Any, Any, Any]
 P = ParamSpec("P")
 

@@ -12,10 +12,11 @@ import pytest
 from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import MlxBackend
-from eredu.families.wide_experts import widen_experts
-from eredu.loaded import LoadedModel, PreparedRequest
-from eredu.mlx.cache import SequenceCache
+from eredu.families.mlx_lm_patches import patch_layers
+from eredu.loaded import LoadedModel
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.placement import Placement
+from eredu.prepared import PreparedRequest
 from eredu_conformance.zoo import zoo_member
 
 FAMILIES = ["deepseek-v3", "nemotron-h", "qwen3.5-moe"]
@@ -43,7 +44,7 @@ def test_widening_twice_widens_once(directory: Path) -> None:
     checkpoint = load_checkpoint(directory, tokenizer=None, dtype="bfloat16")
     before = logits(checkpoint)
     model: Any = checkpoint.model
-    widen_experts(model)
+    patch_layers(model)
     assert mx.array_equal(logits(checkpoint), before).item()
 
 

@@ -19,16 +19,16 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-import eredu
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.commands.main import main
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.engine import target_executor
+from eredu.engine import verification
+from eredu.engine.load import load_assistant, load_target
 from eredu.mlx import acceptance
 from eredu.mlx.draws import coins
 from eredu_conformance.crafted import PairDirectories, crafted_pair
 from eredu_conformance.zoo import zoo_member
-from eredu_validation.measures.law import LEDGER_NAME
+from eredu_validation.evidence import LEDGER_NAME
 from eredu_validation.measures.prompts import EncodedPrompt
 from eredu_validation.measures.subject import Subject
 
@@ -61,9 +61,9 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
     for name in ("qwen3.5", "llama"):
         path = zoo_member(name).write(tmp_path_factory.mktemp(name))
         tokenizer = load_tokenizer(path)
-        assistant = eredu.load_assistant(path, tokenizer=tokenizer) if name == "llama" else None
+        assistant = load_assistant(path, tokenizer=tokenizer) if name == "llama" else None
         made[name] = Subject(
-            model=eredu.load(path, tokenizer=tokenizer, with_heads=assistant is None, settle=False),
+            model=load_target(path, tokenizer=tokenizer, with_heads=assistant is None, settle=False),
             assistant=assistant,
             options=options,
             schedule=MtpSchedulerOptions(),
@@ -159,7 +159,7 @@ FAULTS = {"ratio without q": ratio_without_q, "residual = p": residual_is_p}
 def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A fault in the acceptance of every request."""
     name: str = request.param
-    monkeypatch.setattr(target_executor, "reject", FAULTS[name])
+    monkeypatch.setattr(verification, "reject", FAULTS[name])
     return name
 
 
@@ -167,7 +167,7 @@ SECONDS = 600
 COMMAND = """
 import os, signal, sys
 from eredu.commands.main import main
-from eredu_validation.measures.law import LawRun
+from eredu_validation.session.law_run import LawRun
 from eredu_validation.workers.worker import Worker
 
 if os.environ.get("MLX_RANK") == sys.argv[1]:

@@ -15,17 +15,17 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from eredu.contract.executor import CommitPlan
 from eredu.contract.options import SamplingOptions
+from eredu.engine.executor import MlxExecutor
 from eredu.engine.sequence import MlxSequence
-from eredu.engine.target_executor import TargetExecutor
 from eredu_conformance.crafted import PairDirectories
 from eredu_validation.measures.benefit import BenefitReport, cost_curve, measure_benefit
 from eredu_validation.measures.numerics import audit_numerics, compare
 from eredu_validation.measures.parts import Parts
 from eredu_validation.measures.prompts import EncodedPrompt
-from eredu_validation.measures.session import validation_schema, whole_result
 from eredu_validation.measures.state import check_state
 from eredu_validation.measures.static_checks import inspect_subject, look_at_drafter
 from eredu_validation.measures.subject import Subject
+from eredu_validation.session.result import validation_schema, whole_result
 
 PLAIN = SamplingOptions(temperature=1.0)
 
@@ -62,9 +62,9 @@ def test_state_of_a_right_pair(subject: Subject, text: tuple[int, ...]) -> None:
 
 
 def test_state_sees_a_missed_rollback(subject: Subject, monkeypatch: pytest.MonkeyPatch, text: tuple[int, ...]) -> None:
-    committed = TargetExecutor.commit
+    committed = MlxExecutor.commit
 
-    def forgets(self: TargetExecutor, sequence: MlxSequence, plan: CommitPlan, branch: Any) -> Any:
+    def forgets(self: MlxExecutor, sequence: MlxSequence, plan: CommitPlan, branch: Any) -> Any:
         longer = CommitPlan(
             kept=min(plan.kept + 1, sequence.target.length - len(sequence.tokens) + 1), tokens=plan.tokens
         )
@@ -74,7 +74,7 @@ def test_state_sees_a_missed_rollback(subject: Subject, monkeypatch: pytest.Monk
         sequence.target._length -= 1
         return result
 
-    monkeypatch.setattr(TargetExecutor, "commit", forgets)
+    monkeypatch.setattr(MlxExecutor, "commit", forgets)
     report = check_state(subject, text, tolerance=1e-5)
     assert report.violations
     assert "leave another state" in report.sentence
@@ -186,7 +186,7 @@ def test_a_violation_is_the_verdict_whatever_the_law_says() -> None:
     law = {"verdict": {"conclusion": "no deviation", "exit_status": 0, "text": "no deviation; and so on"}}
     right = Parts({"state": {"text": "15 forced commits", "violations": 0}})
     wrong = Parts({**right.found, "path": {"text": "2 differ beyond the noise", "violations": 2}})
-    assert whole_result(law, right)["verdict"] == law["verdict"]
-    verdict = whole_result(law, wrong)["verdict"]
+    assert whole_result(law, right.found, right.violations)["verdict"] == law["verdict"]
+    verdict = whole_result(law, wrong.found, wrong.violations)["verdict"]
     assert verdict["exit_status"] == 1
     assert verdict["text"] == "deviation found: 2 differ beyond the noise. By the law: no deviation; and so on"

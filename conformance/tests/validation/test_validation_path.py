@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from eredu.loaded import PreparedRequest
 from eredu.mlx.rows import process_rows
+from eredu.prepared import PreparedRequest
 from eredu_validation.measures.divergence import Divergence, OtherDepth, noise_explains, other_depths
 from eredu_validation.measures.emissions import request_seed
 from eredu_validation.measures.path import SLACK, PathReport, check_path
 from eredu_validation.measures.plain_rows import Text, read_target
 from eredu_validation.measures.prompts import EncodedPrompt
-from eredu_validation.measures.session import validation_schema
 from eredu_validation.measures.subject import Subject
 from eredu_validation.report.html_tables import part_table
+from eredu_validation.session.result import validation_schema
 
 Prompts = tuple[EncodedPrompt, ...]
 Check = Callable[..., PathReport]
@@ -47,7 +47,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, change: Callable[[mx.array], mx.array
         rows = process_rows(logits, *arguments, **options)
         return change(rows) if rows.shape[0] > 1 else rows
 
-    monkeypatch.setattr("eredu.engine.target_executor.process_rows", changed)
+    monkeypatch.setattr("eredu.engine.verification.process_rows", changed)
 
 
 def next_id(rows: mx.array) -> mx.array:

@@ -1,0 +1,195 @@
+"""DeepSeek V3 and V3.2: latent attention, grouped experts behind one dense layer; V3.2 attends to a chosen few rows.
+
+The prediction heads are the layers behind the last, with an embedding and an output projection of their own that
+equal the target's, as in the releases.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eredu_conformance.zoo.drawing import Drawer, Tensors
+from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, HeadDecoder, ZooMember
+
+HIDDEN, LAYERS, HEADS = 64, 3, 4
+Q_RANK, KV_RANK, NOPE, ROPE, VALUE = 32, 32, 16, 16, 16
+MLP, EXPERTS, CHOSEN, GROUPS, EXPERT_MLP = 96, 8, 2, 2, 32
+INDEX_HEADS, INDEX_WIDTH, INDEX_TOP = 16, 32, 24
+# An index score is a sum of rectified terms, one a head: with few heads many scores are exactly 0, and which of
+# equal ones is chosen is nowhere defined. The releases have 64 heads.
+
+
+def _config(model_type: str, architecture: str, heads: int) -> dict[str, Any]:
+    return {
+        "architectures": [architecture],
+        "model_type": model_type,
+        "vocab_size": VOCABULARY,
+        "hidden_size": HIDDEN,
+        "num_hidden_layers": LAYERS,
+        "num_nextn_predict_layers": heads,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": HEADS,
+        "intermediate_size": MLP,
+        "q_lora_rank": Q_RANK,
+        "kv_lora_rank": KV_RANK,
+        "qk_nope_head_dim": NOPE,
+        "qk_rope_head_dim": ROPE,
+        "v_head_dim": VALUE,
+        "first_k_dense_replace": 1,
+        "moe_layer_freq": 1,
+        "n_routed_experts": EXPERTS,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": CHOSEN,
+        "n_group": GROUPS,
+        "topk_group": 1,
+        "topk_method": "noaux_tc",
+        "scoring_func": "sigmoid",
+        "norm_topk_prob": True,
+        "routed_scaling_factor": 2.5,
+        "moe_intermediate_size": EXPERT_MLP,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "attention_bias": False,
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "type": "yarn",
+            "factor": 4,
+            "original_max_position_embeddings": CONTEXT // 4,
+            "beta_fast": 32,
+            "beta_slow": 1,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+        },
+        "max_position_embeddings": CONTEXT,
+        "tie_word_embeddings": False,
+        "torch_dtype": "float32",
+    }
+
+
+def _norms(draw: Drawer, prefix: str, sizes: dict[str, int]) -> Tensors:
+    names = {f"{prefix}{name}.weight": size for name, size in sizes.items()}
+    return {name: draw.near(name, 1.0, size) for name, size in names.items()}
+
+
+def _attention(draw: Drawer, prefix: str) -> Tensors:
+    shapes = {
+        "q_a_proj": (Q_RANK, HIDDEN),
+        "q_b_proj": (HEADS * (NOPE + ROPE), Q_RANK),
+        "kv_a_proj_with_mqa": (KV_RANK + ROPE, HIDDEN),
+        "kv_b_proj": (HEADS * (NOPE + VALUE), KV_RANK),
+    }
+    tensors = draw.linears(prefix, shapes, gain=1.5)
+    tensors |= draw.linears(prefix, {"o_proj": (HIDDEN, HEADS * VALUE)}, gain=2.0)
+    return tensors | _norms(draw, prefix, {"q_a_layernorm": Q_RANK, "kv_a_layernorm": KV_RANK})
+
+
+def _indexer(draw: Drawer, prefix: str) -> Tensors:
+    shapes = {
+        "wq_b": (INDEX_HEADS * INDEX_WIDTH, Q_RANK),
+        "wk": (INDEX_WIDTH, HIDDEN),
+        "weights_proj": (INDEX_HEADS, HIDDEN),
+    }
+    bias = f"{prefix}k_norm.bias"
+    return {
+        **draw.linears(prefix, shapes, gain=1.5),
+        **_norms(draw, prefix, {"k_norm": INDEX_WIDTH}),
+        bias: draw.near(bias, 0.0, INDEX_WIDTH),
+    }
+
+
+def _mlp(draw: Drawer, prefix: str, size: int) -> Tensors:
+    shapes = {"gate_proj": (size, HIDDEN), "up_proj": (size, HIDDEN), "down_proj": (HIDDEN, size)}
+    return draw.linears(prefix, shapes, gain=1.5)
+
+
+def _experts(draw: Drawer, prefix: str) -> Tensors:
+    bias = f"{prefix}gate.e_score_correction_bias"
+    tensors = draw.linears(prefix, {"gate": (EXPERTS, HIDDEN)}, gain=1.5)
+    tensors[bias] = draw.between(bias, 0.0, 0.3, EXPERTS)
+    tensors |= _mlp(draw, f"{prefix}shared_experts.", EXPERT_MLP)
+    for expert in range(EXPERTS):
+        tensors |= _mlp(draw, f"{prefix}experts.{expert}.", EXPERT_MLP)
+    return tensors
+
+
+def _layer(draw: Drawer, prefix: str, *, dense: bool, indexed: bool) -> Tensors:
+    tensors = _norms(draw, prefix, {"input_layernorm": HIDDEN, "post_attention_layernorm": HIDDEN})
+    tensors |= _attention(draw, f"{prefix}self_attn.")
+    if indexed:
+        tensors |= _indexer(draw, f"{prefix}self_attn.indexer.")
+    return tensors | (_mlp(draw, f"{prefix}mlp.", MLP) if dense else _experts(draw, f"{prefix}mlp."))
+
+
+def _body(draw: Drawer, *, indexed: bool) -> Tensors:
+    tensors: Tensors = {
+        "model.embed_tokens.weight": draw.near("model.embed_tokens.weight", 0.0, VOCABULARY, HIDDEN, spread=0.7),
+        "model.norm.weight": draw.near("model.norm.weight", 1.0, HIDDEN),
+        "lm_head.weight": draw.normal("lm_head.weight", VOCABULARY, HIDDEN, gain=2.5),
+    }
+    for layer in range(LAYERS):
+        tensors |= _layer(draw, f"model.layers.{layer}.", dense=layer < 1, indexed=indexed)
+    return tensors
+
+
+def _head(draw: Drawer, body: Tensors, number: int, *, indexed: bool) -> Tensors:
+    prefix = f"model.layers.{LAYERS + number}."
+    return {
+        f"{prefix}embed_tokens.weight": body["model.embed_tokens.weight"],
+        **_norms(draw, prefix, {"enorm": HIDDEN, "hnorm": HIDDEN, "shared_head.norm": HIDDEN}),
+        **draw.linears(prefix, {"eh_proj": (HIDDEN, 2 * HIDDEN)}, gain=1.5),
+        **_layer(draw, prefix, dense=False, indexed=indexed),
+        f"{prefix}shared_head.head.weight": body["lm_head.weight"],
+    }
+
+
+def deepseek_v3(heads: int = 1) -> ZooMember:
+    """DeepSeek V3 with `heads` prediction heads (the releases have one)."""
+    draw = Drawer(6)
+    body = _body(draw, indexed=False)
+    head: Tensors = {}
+    for number in range(heads):
+        head |= _head(draw, body, number, indexed=False)
+    config = _config("deepseek_v3", "DeepseekV3ForCausalLM", heads)
+    return ZooMember(
+        name="deepseek-v3", config=config, body=body, head=head, heads=heads, head_decoder=layer_behind_the_last
+    )
+
+
+def deepseek_v32() -> ZooMember:
+    """DeepSeek V3.2: beyond `index_topk` rows, an indexer chooses which ones are attended to."""
+    draw = Drawer(7)
+    body = _body(draw, indexed=True)
+    config = _config("deepseek_v32", "DeepseekV32ForCausalLM", 1) | {
+        "index_n_heads": INDEX_HEADS,
+        "index_head_dim": INDEX_WIDTH,
+        "index_topk": INDEX_TOP,
+    }
+    head = _head(draw, body, 0, indexed=True)
+    return ZooMember(
+        name="deepseek-v3.2", config=config, body=body, head=head, heads=1, boundary=INDEX_TOP,
+        head_decoder=layer_behind_the_last,
+    )  # fmt: skip
+
+
+def layer_behind_the_last(member: ZooMember, stage: int) -> HeadDecoder:
+    """The head of a family whose heads are layers behind the last, as a decoder of that layer alone."""
+    prefix = f"model.layers.{member.config['num_hidden_layers'] + stage}."
+    fusion = (f"{prefix}enorm.weight", f"{prefix}hnorm.weight", f"{prefix}eh_proj.weight")
+    outside = {
+        "embed_tokens.weight": "model.embed_tokens.weight",
+        "shared_head.norm.weight": "model.norm.weight",
+        "shared_head.head.weight": "lm_head.weight",
+    }
+    own = {
+        name.removeprefix(prefix): array
+        for name, array in member.head.items()
+        if name.startswith(prefix) and name not in fusion
+    }
+    body = {outside.get(name, f"model.layers.0.{name}"): array for name, array in own.items()}
+    return HeadDecoder(
+        fusion, body, {"num_hidden_layers": 1, "first_k_dense_replace": 0, "num_nextn_predict_layers": 0}
+    )
+
+
+PLACE = 3
+MEMBERS = {"deepseek-v3": deepseek_v3, "deepseek-v3.2": deepseek_v32}

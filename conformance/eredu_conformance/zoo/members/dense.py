@@ -1,0 +1,77 @@
+"""llama and Qwen3: full attention in every layer, no prediction heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eredu_conformance.zoo.drawing import Drawer, Tensors
+from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, ZooMember
+
+HIDDEN, LAYERS, HEADS, KEYS, WIDTH, MLP = 64, 3, 4, 2, 16, 96
+SHARPNESS = 2.5
+"""Gain of queries and keys: attention that averages everything soon repeats one token for good."""
+
+
+def _config(model_type: str, name: str) -> dict[str, Any]:
+    return {
+        "architectures": [name],
+        "model_type": model_type,
+        "vocab_size": VOCABULARY,
+        "hidden_size": HIDDEN,
+        "num_hidden_layers": LAYERS,
+        "intermediate_size": MLP,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": KEYS,
+        "head_dim": WIDTH,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "max_position_embeddings": CONTEXT,
+        "tie_word_embeddings": False,
+        "attention_bias": False,
+        "torch_dtype": "float32",
+    }
+
+
+def _layer(draw: Drawer, prefix: str, *, normed_heads: bool) -> Tensors:
+    tensors = draw.linears(
+        f"{prefix}self_attn.",
+        {"q_proj": (HEADS * WIDTH, HIDDEN), "k_proj": (KEYS * WIDTH, HIDDEN), "v_proj": (KEYS * WIDTH, HIDDEN)},
+        gain=SHARPNESS,
+    )
+    tensors |= draw.linears(f"{prefix}self_attn.", {"o_proj": (HIDDEN, HEADS * WIDTH)}, gain=1.5)
+    shapes = {"gate_proj": (MLP, HIDDEN), "up_proj": (MLP, HIDDEN), "down_proj": (HIDDEN, MLP)}
+    tensors |= draw.linears(f"{prefix}mlp.", shapes, gain=1.5)
+    norms = ["input_layernorm", "post_attention_layernorm"]
+    tensors |= {f"{prefix}{name}.weight": draw.near(f"{prefix}{name}.weight", 1.0, HIDDEN) for name in norms}
+    if normed_heads:
+        names = (f"{prefix}self_attn.q_norm.weight", f"{prefix}self_attn.k_norm.weight")
+        tensors |= {name: draw.near(name, SHARPNESS, WIDTH) for name in names}
+    return tensors
+
+
+def _body(draw: Drawer, *, normed_heads: bool) -> Tensors:
+    tensors: Tensors = {
+        "model.embed_tokens.weight": draw.near("model.embed_tokens.weight", 0.0, VOCABULARY, HIDDEN, spread=0.7),
+        "model.norm.weight": draw.near("model.norm.weight", 1.0, HIDDEN),
+        "lm_head.weight": draw.normal("lm_head.weight", VOCABULARY, HIDDEN, gain=2.5),
+    }
+    for layer in range(LAYERS):
+        tensors |= _layer(draw, f"model.layers.{layer}.", normed_heads=normed_heads)
+    return tensors
+
+
+def llama() -> ZooMember:
+    """llama: full attention everywhere."""
+    body = _body(Drawer(1), normed_heads=False)
+    return ZooMember(name="llama", config=_config("llama", "LlamaForCausalLM"), body=body, head={}, heads=0)
+
+
+def qwen3() -> ZooMember:
+    """Qwen3: query and key heads are normed."""
+    body = _body(Drawer(2), normed_heads=True)
+    return ZooMember(name="qwen3", config=_config("qwen3", "Qwen3ForCausalLM"), body=body, head={}, heads=0)
+
+
+PLACE = 0
+MEMBERS = {"llama": llama, "qwen3": qwen3}
