@@ -35,10 +35,10 @@ def test_killers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_fault_that_lives_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    clean, text = _print(Fault(**{**vars(TIES), "killed_by": "path.budget/cycle/k1"}), monkeypatch)
+    clean, text = _print(Fault(**{**vars(TIES), "killed_by": "path.seed-matters/block"}), monkeypatch)
     assert not clean
     assert "LIVES" in text
-    assert "greedy-breaks-ties-upwards lives: none of 1 that match path.budget/cycle/k1" in text
+    assert "greedy-breaks-ties-upwards lives: none of 1 that match path.seed-matters/block" in text
 
 
 def test_a_false_alarm_fails(monkeypatch: pytest.MonkeyPatch) -> None:
