@@ -7,7 +7,6 @@ that two runs of one seed could differ in. Without a sink no field is computed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
 from eredu.contract.executor import ExecutorTraits, VerificationOutcome
@@ -17,7 +16,7 @@ from eredu.scheduling.phase import Phase
 from eredu.scheduling.request_state import RequestRecord
 from eredu.scheduling.resolution import Resolution
 
-TraceSink = Callable[[dict[str, Any]], None]
+TraceSink = Callable[[dict[str, object]], None]
 Record = RequestRecord[Any, Any, Any]
 P = ParamSpec("P")
 
@@ -48,12 +47,12 @@ def _event(
 ) -> Callable[Concatenate[Tracer, Record, P], None]:
     """An event named like the method that gives its fields; the method is called only where a sink wants them."""
 
-    @wraps(fields)
     def write(self: Tracer, record: Record, /, *args: P.args, **kwargs: P.kwargs) -> None:
         if self._sink is not None:
             head = {"event": fields.__name__, "turn": self.turn, "request": record.request.index}
             self._sink({**head, **fields(self, record, *args, **kwargs)})
 
+    write.__doc__ = fields.__doc__
     return write
 
 

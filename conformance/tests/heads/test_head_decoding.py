@@ -17,10 +17,12 @@ from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.embedded_executor import EmbeddedExecutor
 from eredu.engine.head_state import HeadState
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.loaded import GenerationResult, LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording
+from eredu.prepared import PreparedRequest
+from eredu.results import GenerationResult
 
 RULES: dict[str, dict[str, Any]] = {
     "greedy": {"temperature": 0.0},

@@ -13,11 +13,11 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-import eredu
 from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.engine.checkpoint import load_checkpoint
+from eredu.engine.load import load_target
 from eredu.families.prediction_heads import PredictionHeads
 from eredu_conformance.zoo import MEMBERS, Damage, ZooMember, nemotron_h, write_damaged, zoo_member
 from eredu_conformance.zoo.converting import write_head
@@ -184,7 +184,7 @@ def test_settings_that_the_decoder_passes_over_are_refused(tmp_path: Path, name:
     member = zoo_member(name)
     directory = replace(member, config={**member.config, **setting}).write(tmp_path)
     with pytest.raises(CapabilityError, match=next(iter(setting))):
-        eredu.load(directory)
+        load_target(directory)
     report = inspect_checkpoint(directory).heads
     assert report.capability == MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, member.model_type)
     assert next(iter(setting)) in report.reason

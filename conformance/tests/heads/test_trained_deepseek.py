@@ -17,9 +17,10 @@ from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.engine.probe import ANSWER, QUESTION
 from eredu.families.staged_heads import FINAL_NORM, StagedHeads
-from eredu.loaded import LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import Recording
+from eredu.prepared import PreparedRequest
 
 DEPTH = 3
 

@@ -8,11 +8,9 @@ from contextlib import suppress
 from typing import Any
 
 from eredu.contract.errors import SchedulerStalledError
-from eredu.contract.executor import VerificationOutcome
 from eredu.scheduling.actions import RequestActions
 from eredu.scheduling.phase import TERMINAL, Phase, check_edge
 from eredu.scheduling.request_state import RequestRecord
-from eredu.scheduling.resolution import Resolution
 from eredu.scheduling.scheduler import SpeculativeScheduler
 from eredu.scheduling.trace import Tracer, TraceSink
 from eredu_conformance.checks.check import Kind
@@ -57,17 +55,6 @@ def _noted(_right: Callable[[Scheduler, int], None], scheduler: Scheduler, index
 def _forgets_the_flight(right: Callable[[Scheduler, Record], None], scheduler: Scheduler, record: Record) -> None:
     record.round = None
     right(scheduler, record)
-
-
-def _grows(
-    right: Callable[[Tracer, Record, VerificationOutcome, Resolution], None],
-    tracer: Tracer,
-    record: Record,
-    outcome: VerificationOutcome,
-    resolution: Resolution,
-) -> None:
-    record.output.extend(resolution.walk.emitted)
-    right(tracer, record, outcome, resolution)
 
 
 def _a_row_more(right: Callable[[Tracer, TraceSink | None], None], tracer: Tracer, sink: TraceSink | None) -> None:
@@ -162,7 +149,9 @@ FAULTS = (
         name="output-grows-where-it-is-resolved",
         rule="commit.on-copies",
         story="The output grows where it is resolved, and a commit that raises leaves tokens that no cache holds.",
-        seam=Wrapped(Tracer.resolve, _grows),
+        seam=Rewritten(
+            RequestActions.resolve, "T.resolve(S, O, N)", "(S.output.extend(N.walk.emitted), T.resolve(S, O, N))"
+        ),
         killer=_TRACE,
     ),
     EngineFault(
