@@ -13,7 +13,7 @@ from eredu.families.filling import fill_module, parameters_of
 from eredu.families.head_tensors import HeadTensors
 from eredu.families.staged_heads import Stage, StagedHeads, StageModule
 from eredu.families.target_parts import TargetParts
-from eredu.mlx.cache import RollbackCache
+from eredu.mlx.caches.full import RollbackCache
 
 PREFIX = "mtp."
 """In front of the published names."""

@@ -14,7 +14,7 @@ from eredu.engine.checkpoint import load_checkpoint
 from eredu.families.decode_rows import BLOCK_ROWS, NOTED_ROWS
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu_conformance.zoo import MEMBERS, zoo_member
 
 PROMPT = 20

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CapabilityError
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.drafters.head_state import HeadState
 from eredu.engine.checkpoint import LoadedCheckpoint
-from eredu.engine.embedded_executor import EmbeddedExecutor
-from eredu.engine.head_state import HeadState
+from eredu.engine.executor import MlxExecutor
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording
 from eredu.prepared import PreparedRequest
@@ -97,7 +97,7 @@ def script(patch: pytest.MonkeyPatch, plain: GenerationResult, count: int) -> No
 
 def stages_of(sequence: Any) -> Any:
     """What each stage of a sequence remembers."""
-    return sequence.heads.stages
+    return sequence.drafter.stages
 
 
 def held_in(caches: Any) -> list[NDArray[np.float32]]:
@@ -155,9 +155,9 @@ def test_proposals_stop_at_the_validated_depth(deep: LoadedCheckpoint) -> None:
 def test_a_prompt_in_chunks_is_the_whole(deep: LoadedCheckpoint, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What target and heads remember of the prompt does not depend on where it was cut."""
     opened: list[Any] = []
-    original = EmbeddedExecutor.draft
+    original = MlxExecutor.draft
 
-    def draft(self: EmbeddedExecutor, sequence: Any, *arguments: Any) -> Any:
+    def draft(self: MlxExecutor, sequence: Any, *arguments: Any) -> Any:
         if sequence.position == 0:
             stages = stages_of(sequence)
             rows = [np.array(rows) for stage in stages for rows in stage.pending]
@@ -165,7 +165,7 @@ def test_a_prompt_in_chunks_is_the_whole(deep: LoadedCheckpoint, chunk: int, mon
             opened.append((found, [stage.true_rows for stage in stages]))
         return original(self, sequence, *arguments)
 
-    monkeypatch.setattr(EmbeddedExecutor, "draft", draft)
+    monkeypatch.setattr(MlxExecutor, "draft", draft)
     cut = decode(deep, "greedy", 3, schedule=MtpSchedulerOptions(prefill_chunk=chunk))
     assert cut.tokens == decode(deep, "greedy", 3).tokens
     (mine, my_rows), (whole, all_rows) = opened
@@ -208,9 +208,9 @@ def test_caches_after_rejections_are_those_of_the_tokens_alone(
 ) -> None:
     """The target's state is that of one row after another; a stage's is that of teacher forcing: no guess, no gap."""
     kept: list[Any] = []
-    original = EmbeddedExecutor.commit
+    original = MlxExecutor.commit
 
-    def commit(self: EmbeddedExecutor, sequence: Any, plan: Any, branch: Any) -> Any:
+    def commit(self: MlxExecutor, sequence: Any, plan: Any, branch: Any) -> Any:
         result = original(self, sequence, plan, branch)
         for stage in stages_of(sequence):
             assert {part.offset for part in getattr(stage.cache, "caches", [stage.cache])} == {stage.true_rows}
@@ -218,7 +218,7 @@ def test_caches_after_rejections_are_those_of_the_tokens_alone(
         return result
 
     script(monkeypatch, decode_plainly(deep, "greedy"), count)
-    monkeypatch.setattr(EmbeddedExecutor, "commit", commit)
+    monkeypatch.setattr(MlxExecutor, "commit", commit)
     decode(deep, "greedy", count)
     target, stages, tokens = kept
     replayed = SequenceCache(deep.model, recurrences=deep.recurrences)

@@ -20,7 +20,7 @@ from eredu.families.mlx_lm_patches import Patch, known_patches, patch_layers, pa
 from eredu.families.recurrence import recurrences_of
 from eredu.loaded import LoadedModel
 from eredu.mlx.adapter import LanguageModel, load_directory
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.placement import Placement
 from eredu.prepared import PreparedRequest
 from eredu_conformance.goldens import PROMPT, ROWS, golden_named
