@@ -89,7 +89,7 @@ def kills(
     """
     found, names = [], [fault.name for fault in faults]
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else nullcontext() as pool:
-        for each in map(_kill_named, names) if pool is None else pool.map(_kill_named, names):
+        for each in map(kill, faults) if pool is None else pool.map(_kill_named, names):
             found.append(each)
             if progress is not None:
                 progress(each)
