@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from eredu_reference.decoding import Decoding, Observer, Setting, no_observer
-from eredu_reference.engine import ACTIONS, close_round, open_request, prefill
+from eredu_reference.decoding import Decoding, Event, Observer, Setting, no_observer
+from eredu_reference.engine import ACTIONS, close_round, keep, open_request, prefill, restore
 from eredu_reference.errors import Cancelled, ReferenceFailure
 from eredu_reference.groups import Group
 from eredu_reference.models import Drafter, Model
 from eredu_reference.pieces import PIECES, Along, Pieces, Step
+from eredu_reference.prefix import PrefixStore
 from eredu_reference.report import Report, report_of
 from eredu_reference.requests import Request, Schedule
 from eredu_reference.settlement import abandon, cancel
@@ -75,6 +76,8 @@ def decode_together(
     pieces: Pieces = PIECES,
     sources: Sequence[RandomSource] | None = None,
     observers: Sequence[Observer] | None = None,
+    logs: Sequence[list[Event]] | None = None,
+    store: PrefixStore | None = None,
 ) -> list[Report | Exception]:
     """Decode several requests, whose verifications are submitted together round by round.
 
@@ -86,6 +89,8 @@ def decode_together(
         pieces: The engine's parts.
         sources: Where the random numbers of each request come from; None is each request's own seed.
         observers: Called after every event of its request; may raise `Cancelled` to cancel that request there.
+        logs: The log of each request, to append to; None starts them.
+        store: Caches of earlier calls, used and added to; None keeps none.
 
     Returns:
         The report of each request, or what it failed with. Raises `RequestError` for models that cannot work together.
@@ -93,13 +98,19 @@ def decode_together(
     members = []
     for number, request in enumerate(requests):
         observe = no_observer if observers is None else observers[number]
-        setting = Setting(target, drafter, schedule, pieces, observe)
+        setting = Setting(target, drafter, schedule, pieces, observe, [] if logs is None else logs[number])
         state = open_request(setting, request, None if sources is None else sources[number])
         members.append(Member(number, setting, state))
     for member in members:
-        member.take(prefill)
+        if store is not None:
+            member.take(partial(restore, store=store))
+        if not member.end:
+            member.take(prefill)
     while group := [member for member in members if member.is_live]:
         run_round(pieces, group)
+    for member in members:
+        if store is not None and member.failure is None:
+            keep(member.setting, member.state, store)
     return [member.failure or report_of(member.state, member.setting.events) for member in members]
 
 

@@ -1,33 +1,23 @@
-"""The group oracle: several requests decoded together against each of them alone, bit for bit, and their joint law.
+"""Groups: several requests decoded together against each of them alone, bit for bit, and their joint law.
 
 What is compared is the whole report of a member: tokens, text, finish, statistics, rounds, and every event with the
-lengths of its caches. The expected report is the same engine's on that request alone, which the other oracles judge. In
+lengths of its caches. The expected report is the same engine's on that request alone, which the checks judge. In
 the joint law a member's marginal could be right while two members are correlated, so it is enumerated whole: it must be
 the product of the laws of plain decoding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
 
-from eredu_conformance.oracles.cases import (
-    Case,
-    eos_case,
-    grammar_case,
-    near_case,
-    penalty_case,
-    recurrent_case,
-    table_case,
-    trigger_case,
-    window_case,
-)
-from eredu_conformance.oracles.enumeration import EnumeratingSource, enumerate_law, total_variation
-from eredu_conformance.oracles.law import TOLERANCE, plain_law
-from eredu_conformance.oracles.verdict import Broken, Verdict, expect, judge_cases
+from eredu_conformance.harness.cases import Case, near_case, table_case, twin_case
+from eredu_conformance.harness.enumeration import EnumeratingSource, enumerate_law
+from eredu_conformance.harness.grammars import triggered_grammar
+from eredu_conformance.oracles.experiment import Broken, Experiment, expect
 from eredu_reference import (
     AcceptanceRule,
     Cancelled,
@@ -35,6 +25,7 @@ from eredu_reference import (
     Pieces,
     Report,
     Request,
+    Sampling,
     Schedule,
     decode_speculative,
     decode_together,
@@ -43,6 +34,9 @@ from eredu_reference.decoding import Decoding, Observer, no_observer
 from eredu_reference.models import TableModel
 from eredu_reference.rows import Row
 from eredu_reference.sources import Address, Uniform
+
+TOLERANCE = 1e-10
+"""Total variation that is still rounding."""
 
 EVER = Schedule(adaptive_window=None)
 OFF = Schedule(lookahead=False)
@@ -151,42 +145,52 @@ class Apart:
         return replace(address, position=address.position + FAR * self.number)
 
 
-def _law_is_the_product(pieces: Pieces, seed: int, rule: AcceptanceRule) -> None:
+def law_is_the_product(pieces: Pieces, seed: int, rule: AcceptanceRule) -> None:
+    """The joint law of two members is that of two requests that are decoded alone, with numbers of their own."""
     target = TableModel.random(2, order=1, seed=seed)
     drafter = Drafter(TableModel.random(2, order=1, seed=seed + 77))
     first = Request(prompt=(0, 1), max_tokens=2, acceptance=rule, max_proposals=1)
     requests = [first, replace(first, prompt=(1,), max_tokens=3)]
 
-    def experiment(source: EnumeratingSource) -> tuple[object, ...]:
+    def together(source: EnumeratingSource) -> tuple[object, ...]:
         sources = [Apart(source, number) for number in range(len(requests))]
         outcomes = decode_together(target, drafter, requests, schedule=OFF, pieces=pieces, sources=sources)
         return tuple(each.tokens if isinstance(each, Report) else repr(each) for each in outcomes)
 
-    laws = [plain_law(Case("", target, drafter, request)) for request in requests]
+    def one(request: Request, source: EnumeratingSource) -> object:
+        return decode_speculative(target, drafter, request, schedule=OFF, pieces=pieces, source=source).tokens
+
+    laws = [enumerate_law(partial(one, request)) for request in requests]
     independent: dict[tuple[object, ...], float] = {
-        (one, other): weight * share for (one, weight), (other, share) in product(*(law.items() for law in laws))
+        (left, right): weight * share for (left, weight), (right, share) in product(*(law.items() for law in laws))
     }
-    distance = total_variation(enumerate_law(experiment, most_paths=4_000), independent)
+    joint = enumerate_law(together)
+    distance = sum(abs(joint.get(key, 0.0) - independent.get(key, 0.0)) for key in {*joint, *independent}) / 2
     if distance > TOLERANCE:
         raise Broken(f"total variation {distance:.3g} from two independent requests")
 
 
-def _experiments(pieces: Pieces, seed: int) -> list[tuple[str, Callable[[], None]]]:
-    makers = (table_case, near_case, penalty_case, grammar_case, trigger_case, eos_case, recurrent_case, window_case)
-    cases = [make(seed) for make in makers]
-    found: list[tuple[str, Callable[[], None]]] = [
-        (f"{case.name}, together", partial(_same_as_alone, case, pieces)) for case in cases
+def _cases(seed: int) -> list[Case]:
+    penalties = Sampling(frequency_penalty=0.9, presence_penalty=0.4, repetition_penalty=1.7, repeat_last_n=5)
+    return [
+        table_case(seed),
+        twin_case(seed),
+        near_case(seed).with_request(sampling=penalties),
+        near_case(seed).with_request(constraint=triggered_grammar(table_case(seed).target.vocabulary)),
+        near_case(seed).with_request(eos_ids=frozenset({seed % 5})),
     ]
-    for at in (1, 3, 4, 9, 12):
-        for case in cases[1 + at % 2 :: 4]:
-            for error in (Cancelled, StumbleError):
-                name = f"{case.name}, {error.__name__} at event {at}"
-                found.append((name, partial(_one_leaves, case, pieces, error, at)))
-    rules = (AcceptanceRule.REJECTION, AcceptanceRule.BLOCK, AcceptanceRule.COUPLED)
-    found += [(f"law of two, {rule.value}", partial(_law_is_the_product, pieces, seed, rule)) for rule in rules]
-    return found
 
 
-def judge(pieces: Pieces, seeds: Sequence[int]) -> Verdict:
-    """Judge an engine on companies of every seed."""
-    return judge_cases([item for seed in seeds for item in _experiments(pieces, seed)])
+def _groups(pieces: Pieces) -> None:
+    """Companies of four, whole, and with one member cancelled or failed at each of some events."""
+    for case in [case for seed in range(3) for case in _cases(seed)]:
+        _same_as_alone(case, pieces)
+    for at in (3, 4, 9, 12):
+        for error in (Cancelled, StumbleError):
+            _one_leaves(near_case(at), pieces, error, at)
+    for rule in (AcceptanceRule.REJECTION, AcceptanceRule.BLOCK, AcceptanceRule.COUPLED):
+        law_is_the_product(pieces, 1, rule)
+
+
+EXPERIMENTS = (Experiment("scripted.groups", "a member that fails, and every event of a member", _groups),)
+"""Experiments of this file."""

@@ -7,25 +7,25 @@ checkpoint's description says. So this subject shows what the checks say of an e
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from eredu_conformance.checks.expected_output import sampling_of
 from eredu_conformance.checks.pairs import every_checkpoint
 from eredu_conformance.crafted import Architecture, BigramCheckpoint, CraftedCheckpoint
 from eredu_conformance.crafted.tables import cycle_table
-from eredu_conformance.oracles.enumeration import EnumeratingSource
+from eredu_conformance.harness.enumeration import EnumeratingSource
 from eredu_conformance.protocol import (
     Acceptance,
     Answer,
     Capabilities,
+    Checkpoint,
     Feature,
     Finish,
     Run,
@@ -35,82 +35,31 @@ from eredu_conformance.protocol import (
     SkippedRunError,
 )
 from eredu_conformance.subjects.automaton import automaton_constraint
-from eredu_reference import PIECES, AcceptanceRule, Cancelled, Drafter, Pieces, Report, Request, decode_together
+from eredu_conformance.subjects.crafted_model import CraftedModel, Jitter
+from eredu_conformance.subjects.reference_trace import ReferenceTrace, RequestTrace, one_behind_another
+from eredu_reference import (
+    PIECES,
+    AcceptanceRule,
+    Cancelled,
+    Drafter,
+    Pieces,
+    PrefixStore,
+    Request,
+    decode_together,
+)
 from eredu_reference import Schedule as ReferenceSchedule
-from eredu_reference.caches import FullCache, Hidden
-from eredu_reference.decoding import Decoding, Observer
-from eredu_reference.errors import CacheError
-from eredu_reference.rows import Row
+from eredu_reference.decoding import Decoding, Observer, Setting
 from eredu_reference.sources import Address
 
 MAX_PROPOSALS = 64
 MAX_BATCH = 1024
+VALIDATED = 2
+"""Proposals that a draft with a shorter context than its target's is validated for."""
+MOST_ENTRIES = 3
+"""Caches of earlier requests that are kept for a pair of checkpoints."""
 _FILES = ("model.safetensors", "config.json")
 _ABSENT = frozenset({"max_in_flight", "max_branches"})
 """The reference decodes in rounds and has no scheduler to bound."""
-
-
-@dataclass(frozen=True)
-class Jitter:
-    """Rounding made visible: noise on every logit, a function of the history.
-
-    Attributes:
-        seed: Which noise.
-        amount: Its largest absolute value.
-    """
-
-    seed: int
-    amount: float
-
-    def row(self, history: Sequence[int], vocabulary: int) -> Row:
-        """Noise behind a history, shape (vocabulary,)."""
-        generator = np.random.default_rng([self.seed, *history])
-        return np.asarray(generator.uniform(-self.amount, self.amount, vocabulary))
-
-
-@dataclass(frozen=True)
-class CraftedModel:
-    """A crafted checkpoint as a model of the reference.
-
-    Attributes:
-        checkpoint: Its law.
-        jitter: Noise on its logits, or None.
-        fingerprint: Name of the tokenizer.
-    """
-
-    checkpoint: CraftedCheckpoint
-    jitter: Jitter | None = None
-    fingerprint: str = "crafted"
-
-    @property
-    def vocabulary(self) -> int:
-        """Number of ids."""
-        return self.checkpoint.vocabulary
-
-    @property
-    def context(self) -> int:
-        """Inputs that fit."""
-        return self.checkpoint.context_limit
-
-    def new_cache(self) -> FullCache:
-        """All inputs; what a window would still hold is a function of them."""
-        return FullCache()
-
-    def logits(self, cache: FullCache) -> Row:
-        """The stated logits behind the cached inputs. Before the law is stated for a history, any row will do."""
-        rows = cache.content()
-        if any(row.position != index for index, row in enumerate(rows)):
-            raise CacheError(f"inputs stand at positions {[row.position for row in rows]}")
-        history = [row.token for row in rows]
-        missing = self.checkpoint.history_min - len(history)
-        if missing > 0:
-            history += [(history[-1] + 1) % self.vocabulary] * missing
-        noise = 0.0 if self.jitter is None else self.jitter.row(history, self.vocabulary)
-        return noise + self.checkpoint._logits(history)  # noqa: SLF001 - prefixes of a prompt may be too short for the law
-
-    def hidden(self, cache: FullCache) -> Hidden:  # noqa: ARG002
-        """No hidden state."""
-        return ()
 
 
 @dataclass
@@ -136,7 +85,7 @@ class DecidingSource(EnumeratingSource):
 
 
 class ReferenceSubject:
-    """The reference engine.
+    """The reference engine. Like a server it keeps the caches of its last runs, and starts a longer prompt from them.
 
     Args:
         pieces: Its parts; a planted fault replaces one of them.
@@ -146,14 +95,15 @@ class ReferenceSubject:
     def __init__(self, pieces: Pieces = PIECES, *, jitter: Jitter | None = None) -> None:
         self._pieces = pieces
         self._jitter = jitter
+        self._stores: dict[Checkpoint, PrefixStore] = defaultdict(PrefixStore)
 
     def start(self) -> Capabilities:
-        """Declare everything but the bounds of a scheduler, and traces: its log has words of its own."""
+        """Declare everything but the bounds of a scheduler."""
         return Capabilities(
             name="reference",
             version="1",
             architectures=frozenset({"llama", "qwen3"}),
-            features=frozenset(Feature) - {Feature.TRACES, Feature.CHECKPOINTS, Feature.HEADS},
+            features=frozenset(Feature) - {Feature.CHECKPOINTS, Feature.HEADS},
             options=frozenset({*RunOptions.__dataclass_fields__, *Schedule.__dataclass_fields__}) - _ABSENT,
             acceptance=(Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED),
             max_proposals=MAX_PROPOSALS,
@@ -161,69 +111,84 @@ class ReferenceSubject:
         )
 
     def run(self, run: Run) -> RunResult:
-        """Decode the requests together, so that those that are ready are verified as one group.
+        """Decode the requests together, so that their verifications are submitted as groups.
 
         Where the run decides over draws they are decoded one by one, in the order in which it decides.
         """
         if absent := sorted(run.schedule.asked() & _ABSENT):
             raise SkippedRunError(f"the reference has no {absent[0]}: it has no scheduler to bound")
-        every = tuple(range(len(run.requests)))
+        every = range(len(run.requests))
         if run.choices is None:
-            return self._result(self._decoded(run, every))
+            return self._decoded(run, every, None)
         source = DecidingSource(run.choices)
-        reports = [report for index in every for report in self._decoded(run, (index,), source)]
-        return replace(self._result(reports), decisions=tuple(source.decisions))
+        parts = [self._decoded(run, (index,), source) for index in every]
+        answers = tuple(answer for part in parts for answer in part.answers)
+        return replace(parts[0], answers=answers, decisions=tuple(source.decisions))
 
     def stop(self) -> None:
         """Nothing is held."""
 
-    def _decoded(self, run: Run, indices: tuple[int, ...], source: DecidingSource | None = None) -> list[Report]:
-        """The reports of some of the requests. Raises what the first of them failed with."""
-        target = CraftedModel(_recognised(run.checkpoint.target), self._jitter)
+    def _model(self, directory: Path) -> CraftedModel:
+        return CraftedModel(_recognised(directory), self._jitter, _tokenizer(directory))
+
+    def _decoded(self, run: Run, indices: Sequence[int], source: DecidingSource | None) -> RunResult:
+        """Decode some of the requests together. Raises what the first of them failed with, if one did."""
+        target, drafter = self._model(run.checkpoint.target), None
         requests = [_request(run, index, target.vocabulary) for index in indices]
-        drafter = None
         if any(request.max_proposals > 0 for request in requests):
             if run.checkpoint.draft is None:
                 raise SkippedRunError("the run asks for proposals and names no draft checkpoint")
-            drafter = Drafter(CraftedModel(_recognised(run.checkpoint.draft), self._jitter))
-        window = run.schedule.adaptive_window or 8
+            drafter = _drafter(self._model(run.checkpoint.draft), target)
+        schedule = ReferenceSchedule(
+            lookahead=run.schedule.lookahead,
+            adaptive_window=(run.schedule.adaptive_window or 8) if run.schedule.adaptive_lookahead else None,
+            prefill_chunk=run.schedule.prefill_chunk or 512,
+        )
+        store = None
+        if run.choices is None and run.schedule.prefill_chunk is None:
+            store = self._stores[run.checkpoint]
+            del store.entries[:-MOST_ENTRIES]
+        setting = Setting(target, drafter, schedule, self._pieces)
+        told = [RequestTrace(ReferenceTrace(), index, replace(setting, events=[])) for index in indices]
         outcomes = decode_together(
             target,
             drafter,
             requests,
-            schedule=ReferenceSchedule(
-                lookahead=run.schedule.lookahead,
-                adaptive_window=window if run.schedule.adaptive_lookahead else None,
-                prefill_chunk=run.schedule.prefill_chunk or 512,
-            ),
+            schedule=schedule,
             pieces=self._pieces,
-            sources=None if source is None else [source] * len(indices),
-            observers=[_cancelling(run.requests[index].cancel_after) for index in indices],
+            sources=None if source is None else [source] * len(requests),
+            observers=[_observer(run, index, trace) for index, trace in zip(indices, told, strict=True)],
+            logs=[trace.setting.events for trace in told],
+            store=store,
         )
-        for outcome in outcomes:
+        answers = []
+        for outcome, trace in zip(outcomes, told, strict=True):
             if isinstance(outcome, Exception):
                 raise outcome
-        return [outcome for outcome in outcomes if isinstance(outcome, Report)]
-
-    def _result(self, reports: Sequence[Report]) -> RunResult:
-        return RunResult(
-            answers=tuple(
-                Answer(tokens=each.tokens, finish=Finish(each.finish.value), statistics=each.statistics.as_dict())
-                for each in reports
-            ),
-            trace=tuple(_told(index, event) for index, each in enumerate(reports) for event in each.events),
-        )
+            trace.finish(outcome)
+            finish, statistics = Finish(outcome.finish.value), outcome.statistics.as_dict()
+            answers.append(Answer(tokens=outcome.tokens, finish=finish, statistics=statistics))
+        return RunResult(answers=tuple(answers), trace=tuple(one_behind_another(trace.trace for trace in told)))
 
 
-def _cancelling(due: int | None) -> Observer:
-    """Cancels its request as soon as `due` tokens are published."""
+def _observer(run: Run, index: int, trace: RequestTrace) -> Observer:
+    """Writes the trace of a request, and cancels it where it is due."""
+    due = run.requests[index].cancel_after
+    point = "submit" if index % 2 else "publish"  # with a verification in flight, or from the callback
 
-    def cancel(kind: str, decoding: Decoding) -> None:
-        told = len(decoding.published)
-        if due is not None and told >= due and decoding.finish is None and (kind == "publish" or due == 0):
+    def observe(kind: str, decoding: Decoding) -> None:
+        trace.observe(kind, decoding)
+        if due is not None and len(decoding.published) >= due and (kind == point or due == 0):
             raise Cancelled
 
-    return cancel
+    return observe
+
+
+def _drafter(draft: CraftedModel, target: CraftedModel) -> Drafter:
+    """A draft with a shorter context counts as validated for few proposals, and promises no exact promotion."""
+    if draft.context < target.context:
+        return Drafter(draft, max_proposals=VALIDATED, exact_promotion=False)
+    return Drafter(draft)
 
 
 def _request(run: Run, index: int, vocabulary: int) -> Request:
@@ -249,14 +214,6 @@ def _request(run: Run, index: int, vocabulary: int) -> Request:
     )
 
 
-def _told(index: int, event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event of the reference in the words of a trace."""
-    told = {"request": index, **event}
-    if "target_length" in told:
-        told["cache_length"] = told.pop("target_length")
-    return told
-
-
 def _digest(directory: Path) -> str:
     content = b"\0".join((directory / name).read_bytes() for name in _FILES)
     return hashlib.sha256(content).hexdigest()
@@ -274,6 +231,13 @@ def _known() -> dict[str, CraftedCheckpoint]:
         for checkpoint in (*rings, *every_checkpoint()):
             found[_digest(checkpoint.write(Path(place) / checkpoint.name))] = checkpoint
     return found
+
+
+@cache
+def _tokenizer(directory: Path) -> str:
+    """What names the tokenizer of a directory: the string of every id."""
+    content = json.loads((directory / "tokenizer.json").read_text(encoding="utf-8"))
+    return hashlib.sha256(json.dumps(sorted(content["model"]["vocab"].items())).encode()).hexdigest()
 
 
 @cache

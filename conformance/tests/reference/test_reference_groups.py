@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from eredu_conformance.faults import fault_named
-from eredu_conformance.oracles.cases import Case, eos_case, near_case, table_case
+from eredu_conformance.harness.cases import Case, near_case, table_case
+from eredu_conformance.oracles.experiment import Broken
 from eredu_conformance.oracles.groups import (
     EVER,
     StumbleError,
-    _law_is_the_product,
     alone,
     company,
+    law_is_the_product,
 )
-from eredu_conformance.oracles.verdict import Broken
 from eredu_reference import PIECES, AcceptanceRule, Cancelled, Report, Request, decode_plain, decode_together
 from eredu_reference.decoding import Decoding, Observer, no_observer
 from eredu_reference.models import ScriptedModel
@@ -52,7 +52,7 @@ def test_a_company_is_submitted_together_until_its_members_end() -> None:
 
 # rule: scheduling.members-end-alone
 def test_members_of_one_group_accept_different_counts_and_end_apart() -> None:
-    outcomes, _ = sizes(eos_case(1))
+    outcomes, _ = sizes(near_case(1).with_request(eos_ids=frozenset({1})))
     first = [each.rounds[0].accepted for each in reports(outcomes)]
     assert len(set(first)) > 1
     assert len({each.finish for each in reports(outcomes)} | {len(each.tokens) for each in reports(outcomes)}) > 2
@@ -105,6 +105,6 @@ def test_a_row_that_is_no_distribution_fails_its_member_alone() -> None:
 # rule: scheduling.group-changes-nothing
 @pytest.mark.parametrize("rule", [AcceptanceRule.REJECTION, AcceptanceRule.BLOCK, AcceptanceRule.COUPLED])
 def test_the_joint_law_is_a_product_and_is_not_where_members_share_numbers(rule: AcceptanceRule) -> None:
-    _law_is_the_product(PIECES, 1, rule)
+    law_is_the_product(PIECES, 1, rule)
     with pytest.raises(Broken, match="total variation"):
-        _law_is_the_product(fault_named("draws-of-the-first-member").engine(), 1, rule)
+        law_is_the_product(fault_named("draws-of-the-first-member").engine(), 1, rule)
