@@ -123,7 +123,7 @@ FAULTS = (
         name="commit-missed-beside-an-end",
         rule="scheduling.members-end-alone",
         source="constructed",
-        killed_by="path.unlike-company/table-near/*",
+        killed_by="path.alone-or-together/table-near/*",
         story="A member ends in the round, the group is taken apart, and the others' commit falls through.",
         replace={"beside": _commit_missed},
     ),
