@@ -204,7 +204,7 @@ def test_numbers_that_no_correct_engine_produces_fail_the_request() -> None:
     table.add(table_request(0, SCRIPT.prompt, options))
     while table.scheduler.phase(0) is not Phase.READY_TO_SUBMIT:
         table.scheduler.turn()
-    record: Any = table.scheduler._records[0]
+    record: Any = table.scheduler._states[0]
     block = record.round.block
     record.round.block = replace(block, rows=tuple(row * 0 for row in block.rows))
     with pytest.raises(AcceptanceError, match="q = 0"):
