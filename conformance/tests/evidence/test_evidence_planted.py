@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eredu_conformance.faults.edits import run_command
+from eredu_conformance.faults.engine.killing import run_command
 from eredu_conformance.subjects.evidence.planted import PLANTED, Planted
 
 ROOT = Path(__file__).parents[3]
@@ -26,9 +26,8 @@ def validated(planted: Planted, folder: Path) -> tuple[subprocess.CompletedProce
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.fault.name)
-def test_every_edit_still_applies(planted: Planted) -> None:
-    file = ROOT / "eredu" / planted.fault.file
-    assert planted.fault.edited(file.read_text(encoding="utf-8"))
+def test_every_fault_finds_its_seam(planted: Planted) -> None:
+    assert planted.fault.seam.wrong_version() is not planted.fault.seam.at
 
 
 @pytest.mark.nightly

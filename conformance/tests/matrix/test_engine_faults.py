@@ -1,4 +1,4 @@
-"""Faults planted in eredu: each edits what stands there, and is killed by the test that it names."""
+"""Faults planted in eredu: each finds its seam, and is killed by the test that it names."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from eredu.scheduling.phase import check_edge
 from eredu_conformance.checks.check import Kind
 from eredu_conformance.faults import FAULTS
-from eredu_conformance.faults.edits import EngineFault, run_killer, seen_by_kind
-from eredu_conformance.faults.engine import ENGINE_FAULTS
+from eredu_conformance.faults.engine import ENGINE_FAULTS, EngineFault
+from eredu_conformance.faults.engine.killing import run_killer, seen_by_kind
+from eredu_conformance.faults.engine.seam import place_of
+from eredu_conformance.faults.engine.syntax import Rewritten
 from eredu_conformance.matrix import installed_places
 from eredu_spec.rules import rules
 
@@ -24,22 +27,15 @@ def named(fault: EngineFault) -> str:
 
 
 @pytest.mark.parametrize("fault", ENGINE_FAULTS, ids=named)
-def test_a_fault_edits_one_place_of_its_file(fault: EngineFault) -> None:
-    text = (ROOT / "eredu" / fault.file).read_text(encoding="utf-8")
-    edited = fault.edited(text)
-    assert edited != text
-    compile(edited, fault.file, "exec")
+def test_a_fault_finds_its_seam(fault: EngineFault) -> None:
+    place_of(fault.seam.at)
+    assert fault.seam.wrong_version() is not fault.seam.at
     assert fault.rule in rules()
 
 
 def test_names_are_unique() -> None:
     names = [*(fault.name for fault in FAULTS), *(fault.name for fault in ENGINE_FAULTS)]
     assert len(set(names)) == len(names)
-
-
-def test_an_edit_of_what_is_not_there_is_refused() -> None:
-    with pytest.raises(ValueError, match="which stands 0 times in eredu/scheduling/phase"):
-        ENGINE_FAULTS[4].edited("nothing\n")
 
 
 @pytest.mark.parametrize("fault", ALONE, ids=named)
@@ -67,12 +63,25 @@ def test_the_quick_checks_of_a_kind_see_its_faults(fault: EngineFault) -> None:
     assert seen_by_kind(fault, ROOT)
 
 
+HARMLESS = replace(ENGINE_FAULTS[0], seam=Rewritten(check_edge, "T not in E", "not T in E"))
+
+
 def test_a_right_engine_is_not_killed() -> None:
-    harmless = replace(ENGINE_FAULTS[0], after=f"{ENGINE_FAULTS[0].before}            # nothing is wrong\n")
-    killed = run_killer(harmless, ROOT)
+    killed = run_killer(HARMLESS, ROOT)
     assert not killed.killed, killed.output
 
 
-def test_a_killer_that_cannot_run_is_no_kill() -> None:
-    with pytest.raises(RuntimeError, match="pytest could not run"):
-        run_killer(replace(ENGINE_FAULTS[0], killer="conformance/tests/scheduling/test_none.py"), ROOT)
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (replace(HARMLESS, killer="conformance/tests/scheduling/test_none.py"), "file or directory not found"),
+        (
+            replace(HARMLESS, seam=Rewritten(check_edge, "T in E", "T in E")),
+            "matches 0 places of eredu",
+        ),
+    ],
+)
+def test_what_cannot_be_planted_or_run_is_no_kill(fault: EngineFault, said: str) -> None:
+    with pytest.raises(RuntimeError, match="pytest could not run") as refused:
+        run_killer(fault, ROOT)
+    assert said in str(refused.value)
