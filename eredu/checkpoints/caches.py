@@ -43,12 +43,19 @@ class LayerCache:
     Attributes:
         kind: What it keeps.
         window: Tokens that a sliding window holds.
-        followed: Whether eredu knows the recurrence of a recurrent layer (`eredu.families.recurrence`).
+        followed: Whether eredu knows the recurrence of a recurrent layer (`recurrence.py` of the family's folder).
     """
 
     kind: CacheKind
     window: int | None = None
     followed: bool = False
+
+
+FULL = LayerCache(CacheKind.FULL)
+LATENT = LayerCache(CacheKind.LATENT)
+RECURRENT = LayerCache(CacheKind.RECURRENT)
+FOLLOWED = LayerCache(CacheKind.RECURRENT, followed=True)
+COMPRESSED = LayerCache(CacheKind.COMPRESSED)
 
 
 @dataclass(frozen=True, slots=True)

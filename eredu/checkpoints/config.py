@@ -13,6 +13,8 @@ from eredu.contract.errors import CheckpointError
 MAX_COUNT = 2**40
 MAX_LAYERS = 10_000
 """Past any model there is: a larger number is a damaged or hostile file, and is not turned into a list of layers."""
+HEADS_ALONE = "_mtp"
+"""Ending of the `model_type` of a directory that holds heads alone, behind the family's name."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ class ModelConfig:
         if not isinstance(value, str):
             raise CheckpointError(f"{self.path} has no model_type; expected the name of the model's family")
         return value
+
+    @property
+    def holds_heads_alone(self) -> bool:
+        """Whether the directory holds heads alone, to be put beside a target."""
+        return self.model_type.endswith(HEADS_ALONE)
 
     def get(self, key: str, default: Any = None) -> Any:
         """A value of the decoder's level, else of the top level."""

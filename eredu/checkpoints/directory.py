@@ -1,64 +1,158 @@
-"""Inspection of Hugging Face directories: config.json and the headers of SafeTensors files."""
+"""A Hugging Face directory, opened: config.json, the headers of SafeTensors files, and the tokenizer's files."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from eredu.checkpoints.caches import LayerCache, summarize_caches
+from eredu.checkpoints.caches import CacheReport, LayerCache, summarize_caches
 from eredu.checkpoints.config import ModelConfig, read_config
-from eredu.checkpoints.families import ASSISTANTS, layer_caches
-from eredu.checkpoints.heads import head_caches, head_names, head_report, is_head_directory, weight_pattern
-from eredu.checkpoints.layout import head_layouts
+from eredu.checkpoints.family import CONTEXT_KEYS, Family, HeadClaim
+from eredu.checkpoints.heads import HeadReport, broken_assumption, claim_of, decide_heads, head_names
+from eredu.checkpoints.layout import Layout, head_layouts
+from eredu.checkpoints.opened import OpenedCheckpoint
 from eredu.checkpoints.report import CheckpointReport
-from eredu.checkpoints.safetensors_header import read_directory_headers
+from eredu.checkpoints.safetensors_header import SafetensorsHeader, read_directory_headers
 from eredu.checkpoints.tensors import StoredTensor
-from eredu.contract.errors import CheckpointError
+from eredu.contract.errors import CapabilityError, CheckpointError
+from eredu.families.registry import FAMILIES, MODEL_TYPES, find_family
+from eredu.text.huggingface import load_directory
+from eredu.text.tokenizer import Tokenizer
 
-CONTEXT_KEYS = ("max_position_embeddings", "max_sequence_length", "seq_length")
+
+@dataclass(frozen=True)
+class OpenedDirectory(OpenedCheckpoint):
+    """A directory of a target, of an assistant, or of heads alone; for its facts see `OpenedCheckpoint`."""
+
+    @cached_property
+    def config(self) -> ModelConfig:
+        """config.json."""
+        return read_config(self.path)
+
+    @property
+    def architecture(self) -> str:
+        """`model_type` of config.json."""
+        return self.config.model_type
+
+    @property
+    def family(self) -> Family | None:
+        """The family's facts, of heads alone too."""
+        return find_family(self.architecture)
+
+    @property
+    def decoder(self) -> str:
+        """Name under which mlx-lm has the decoder."""
+        return (
+            self.architecture if self.family is None else self.family.decoders.get(self.architecture, self.architecture)
+        )
+
+    @cached_property
+    def headers(self) -> tuple[SafetensorsHeader, ...]:
+        """Headers of all weight files; those of heads alone may have any name."""
+        pattern = "*.safetensors" if self.config.holds_heads_alone else "model*.safetensors"
+        return read_directory_headers(self.path, pattern)
+
+    @cached_property
+    def tensors(self) -> tuple[StoredTensor, ...]:
+        """Tensors of all weight files."""
+        return tuple(tensor for header in self.headers for tensor in header.tensors)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """Of tokenizer.json and the files beside it."""
+        config = self.config.values if (self.path / "config.json").is_file() else {}
+        return load_directory(self.path, config)
+
+    @property
+    def vocabulary_rows(self) -> int:
+        """`vocab_size`; heads alone project with their target's output."""
+        return self.config.count("vocab_size", 0 if self.config.holds_heads_alone else None)
+
+    @property
+    def context_limit(self) -> int | None:
+        """Of the family's `context_keys`, the first that is there."""
+        keys = CONTEXT_KEYS if self.family is None else self.family.context_keys
+        return next((self.config.count(key) for key in keys if self.config.get(key) is not None), None)
+
+    @property
+    def caches(self) -> tuple[CacheReport, ...]:
+        """Of a decoder or of heads; an assistant's are its target's, or trimmed with it, and are not reported."""
+        config, family = self.config, self.family
+        if config.holds_heads_alone:
+            if family is None or family.heads is None:
+                raise _unknown(config, "heads", {f"{name}_mtp" for found in FAMILIES for name in found.head_types})
+            layers: list[LayerCache | None] = [family.heads.cache] * family.heads.claim(config).count
+        elif family is None:
+            raise _unknown(config, "caches", MODEL_TYPES)
+        elif config.model_type in family.assistants:
+            layers = []
+        else:
+            layers = family.caches(config)
+        return summarize_caches(layers, self.context_limit)
+
+    @cached_property
+    def head_claim(self) -> HeadClaim | None:
+        """Heads that the config claims; None where checkpoints of its kind have none."""
+        return claim_of(self.config, self.family)
+
+    @cached_property
+    def head_names(self) -> dict[str, str]:
+        """Published names of the head tensors by stored name."""
+        return head_names(self.config, self.head_claim, (tensor.name for tensor in self.tensors))
+
+    @cached_property
+    def head_layouts(self) -> dict[str, Layout]:
+        """Who wrote each file that holds head tensors, by its name."""
+        return head_layouts(self.headers, self.head_names)
+
+    @cached_property
+    def heads(self) -> HeadReport:
+        """Claim and tensors compared, and the facts of the files that hold them."""
+        report = decide_heads(self.config, self.family, self.head_claim, set(self.head_names.values()))
+        if report.capability.is_ready:
+            _ = self.head_layouts  # files that contradict themselves are refused
+        return report
+
+    def report(self) -> CheckpointReport:
+        """What inspection says of it. Raises `CheckpointError` for an unknown family."""
+        config, caches = self.config, self.caches  # first, so that an unknown family is named before a key is missed
+        attention_heads = self._optional("num_attention_heads")
+        return CheckpointReport(
+            path=str(self.path),
+            container="safetensors",
+            family=self.architecture,
+            tensors=self.tensors,
+            heads=self.heads,
+            layers=self.heads.claimed if config.holds_heads_alone else config.layers,
+            hidden_size=config.count("hidden_size"),
+            attention_heads=attention_heads,
+            key_value_heads=self._optional("num_key_value_heads") or attention_heads,
+            vocabulary_rows=self.vocabulary_rows,
+            context_limit=self.context_limit,
+            tied_embeddings=not any(tensor.name.endswith("lm_head.weight") for tensor in self.tensors),
+            parameter_count=_parameter_count(config, self.tensors),
+            quantization=_quantization(config),
+            caches=caches,
+        )
+
+    def require_assumed(self) -> None:
+        """Raise `CapabilityError` where the config is not the model that mlx-lm's class computes."""
+        broken = broken_assumption(self.config, self.family)
+        if broken is not None:
+            raise CapabilityError(broken)
+
+    def _optional(self, key: str) -> int | None:
+        return None if self.config.get(key) is None else self.config.count(key)
 
 
-def inspect_directory(directory: Path) -> CheckpointReport:
-    """Report on a Hugging Face directory. Raises `CheckpointError` as `inspect_checkpoint` says."""
-    config = read_config(directory)
-    alone = is_head_directory(config)
-    layers = _caches(config)  # first, so that an unknown family is named before any key of it is missed
-    tensors = read_directory_headers(directory, weight_pattern(config))
-    context = next((config.count(key) for key in CONTEXT_KEYS if config.get(key) is not None), None)
-    attention_heads = _optional_count(config, "num_attention_heads")
-    heads = head_report(config, (tensor.name for tensor in tensors))
-    if heads.capability.is_ready:
-        head_layouts(directory, tensors, head_names(config, (tensor.name for tensor in tensors)))
-    return CheckpointReport(
-        path=str(directory),
-        container="safetensors",
-        family=config.model_type,
-        layers=heads.claimed if alone else config.layers,
-        hidden_size=config.count("hidden_size"),
-        attention_heads=attention_heads,
-        key_value_heads=_optional_count(config, "num_key_value_heads") or attention_heads,
-        vocabulary_rows=config.count("vocab_size", 0 if alone else None),
-        context_limit=context,
-        tied_embeddings=not any(tensor.name.endswith("lm_head.weight") for tensor in tensors),
-        parameter_count=_parameter_count(config, tensors),
-        quantization=_quantization(config),
-        caches=summarize_caches(layers, context),
-        heads=heads,
-        tensors=tensors,
+def _unknown(config: ModelConfig, what: str, known: Iterable[str]) -> CheckpointError:
+    return CheckpointError(
+        f"{config.path} names the model_type {config.model_type!r}, whose {what} eredu does not know; known are "
+        f"{', '.join(sorted(known))}"
     )
-
-
-def _caches(config: ModelConfig) -> Sequence[LayerCache | None]:
-    """Caches of a decoder or of heads; an assistant's are its target's, or trimmed with it, and are not reported."""
-    if is_head_directory(config):
-        return head_caches(config)
-    return [] if config.model_type in ASSISTANTS else layer_caches(config)
-
-
-def _optional_count(config: ModelConfig, key: str) -> int | None:
-    return None if config.get(key) is None else config.count(key)
 
 
 def _quantization(config: ModelConfig) -> str | None:

@@ -8,12 +8,11 @@ shifted twice, or never.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
-from eredu.checkpoints.safetensors_header import read_safetensors_metadata
+from eredu.checkpoints.safetensors_header import SafetensorsHeader
 from eredu.checkpoints.tensors import StoredTensor
 from eredu.contract.errors import CheckpointError
 
@@ -38,49 +37,42 @@ class LayoutFact:
     text: str
 
 
-def head_layouts(
-    directory: Path, stored: Sequence[StoredTensor], published_names: Mapping[str, str]
-) -> dict[str, Layout]:
+def head_layouts(headers: Iterable[SafetensorsHeader], published_names: Mapping[str, str]) -> dict[str, Layout]:
     """Layout of each file that holds head tensors, by its name.
 
     Args:
-        directory: Where the files lie.
-        stored: All tensors of the directory.
+        headers: Headers of all files.
         published_names: Published names of the head tensors by stored name (`eredu.checkpoints.heads.head_names`).
 
     Raises `CheckpointError` for a file whose facts contradict each other.
     """
     cut = any(not name.endswith(published) for name, published in published_names.items())
-    files: dict[str, list[StoredTensor]] = {}
-    for tensor in stored:
-        files.setdefault(tensor.file, []).append(tensor)
     return {
-        file: file_layout(file, inside, read_safetensors_metadata(directory / file).get("format"), cut=cut)
-        for file, inside in files.items()
-        if any(tensor.name in published_names for tensor in inside)
+        header.path.name: file_layout(header, cut=cut)
+        for header in headers
+        if any(tensor.name in published_names for tensor in header.tensors)
     }
 
 
-def file_layout(file: str, tensors: Iterable[StoredTensor], metadata_format: str | None, *, cut: bool) -> Layout:
+def file_layout(header: SafetensorsHeader, *, cut: bool) -> Layout:
     """Layout of one file.
 
     Args:
-        file: Its name, for messages.
-        tensors: Its tensors.
-        metadata_format: `format` of its header's metadata, if it has one.
+        header: Its header.
         cut: Whether its head tensors have lost the prefix of the published names, as converters of heads alone do.
 
     Raises `CheckpointError` where the facts contradict each other.
     """
-    facts = [*_format_facts(metadata_format), *(fact for tensor in tensors for fact in _tensor_facts(tensor))]
+    facts = [*_format_facts(header.format), *(fact for tensor in header.tensors for fact in _tensor_facts(tensor))]
     if cut:
         facts.append(LayoutFact(Layout.CONVERTED, "the names of its head tensors lack their published prefix"))
     first = {layout: next((fact for fact in facts if fact.layout is layout), None) for layout in Layout}
     published, converted = first[Layout.PUBLISHED], first[Layout.CONVERTED]
     if published is not None and converted is not None:
         raise CheckpointError(
-            f"{file} contradicts itself: {converted.text}, so an MLX converter wrote it, and {published.text}, so its "
-            "makers did. Its norms would be shifted twice or never; convert the original checkpoint again"
+            f"{header.path.name} contradicts itself: {converted.text}, so an MLX converter wrote it, and "
+            f"{published.text}, so its makers did. Its norms would be shifted twice or never; convert the original "
+            "checkpoint again"
         )
     return Layout.PUBLISHED if converted is None else Layout.CONVERTED
 

@@ -10,6 +10,7 @@ import json
 import math
 import struct
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -28,28 +29,47 @@ BITS_OF_DTYPE = {
 }  # fmt: skip
 
 
-def read_safetensors_header(path: Path) -> tuple[StoredTensor, ...]:
-    """Tensors of one file, in the order of their data.
+@dataclass(frozen=True)
+class SafetensorsHeader:
+    """The header of one file.
+
+    Attributes:
+        path: The file.
+        tensors: Its tensors, in the order of their data.
+        metadata: What its writer noted, as it stands there; None where it noted nothing.
+    """
+
+    path: Path
+    tensors: tuple[StoredTensor, ...]
+    metadata: Any = None
+
+    @property
+    def format(self) -> str | None:
+        """`format` of the metadata, which tells makers from converters. Raises `CheckpointError` for no object."""
+        if self.metadata is None:
+            return None
+        if not isinstance(self.metadata, dict):
+            raise CheckpointError(
+                f"the metadata of {self.path} are a JSON {type(self.metadata).__name__}; expected an object"
+            )
+        found = self.metadata.get("format")
+        return None if found is None else str(found)
+
+
+def read_safetensors_header(path: Path) -> SafetensorsHeader:
+    """The header of one file.
 
     Raises `CheckpointError` for a file that is missing, cut short, or whose header contradicts itself.
     """
     if not path.is_file():
         raise CheckpointError(f"{path} is not a file; expected a SafeTensors file")
     try:
-        return _read(path)
+        header, data_bytes = _read_header(path)
     except OSError as error:
         raise CheckpointError(f"{path} could not be opened: {error}") from error
-
-
-def read_safetensors_metadata(path: Path) -> dict[str, str]:
-    """Metadata of one file's header; empty where it has none. Raises as `read_safetensors_header` does."""
-    try:
-        found = _read_header(path)[0].get("__metadata__", {})
-    except OSError as error:
-        raise CheckpointError(f"{path} could not be opened: {error}") from error
-    if not isinstance(found, dict):
-        raise CheckpointError(f"the metadata of {path} are a JSON {type(found).__name__}; expected an object")
-    return {str(name): str(value) for name, value in found.items()}
+    metadata = header.pop("__metadata__", None)
+    tensors = [_tensor(path, name, entry) for name, entry in header.items()]
+    return SafetensorsHeader(path, _back_to_back(path, tensors, data_bytes), metadata)
 
 
 def _read_header(path: Path) -> tuple[dict[str, Any], int]:
@@ -66,12 +86,6 @@ def _read_header(path: Path) -> tuple[dict[str, Any], int]:
                 f"{MAX_HEADER_BYTES}): it is cut short, or no SafeTensors file. Fetch it again"
             )
         return _parse(path, file.read(length)), size - 8 - length
-
-
-def _read(path: Path) -> tuple[StoredTensor, ...]:
-    header, data_bytes = _read_header(path)
-    tensors = [_tensor(path, name, entry) for name, entry in header.items() if name != "__metadata__"]
-    return _back_to_back(path, tensors, data_bytes)
 
 
 def _parse(path: Path, raw: bytes) -> dict[str, Any]:
@@ -122,8 +136,8 @@ def _back_to_back(path: Path, tensors: list[tuple[int, StoredTensor]], data_byte
     return tuple(tensor for _, tensor in tensors)
 
 
-def read_directory_headers(directory: Path, pattern: str = "model*.safetensors") -> tuple[StoredTensor, ...]:
-    """Tensors of all weight files of a Hugging Face directory, by the index file where there is one.
+def read_directory_headers(directory: Path, pattern: str = "model*.safetensors") -> tuple[SafetensorsHeader, ...]:
+    """Headers of all weight files of a Hugging Face directory, by the index file where there is one.
 
     Without one, the files that match `pattern` are taken.
 
@@ -135,9 +149,7 @@ def read_directory_headers(directory: Path, pattern: str = "model*.safetensors")
     files = sorted(directory.glob(pattern))
     if not files:
         raise CheckpointError(f"{directory} has no {pattern}{_what_else(directory)}")
-    tensors = [tensor for file in files for tensor in read_safetensors_header(file)]
-    _require_unique(directory, (tensor.name for tensor in tensors))
-    return tuple(tensors)
+    return _read_files(directory, files)
 
 
 def _weight_map(index: Path) -> dict[str, str]:
@@ -164,7 +176,7 @@ def _require_inside(index: Path, file: str) -> None:
         )
 
 
-def _read_indexed(directory: Path, names: dict[str, str]) -> tuple[StoredTensor, ...]:
+def _read_indexed(directory: Path, names: dict[str, str]) -> tuple[SafetensorsHeader, ...]:
     files = sorted(set(names.values()))
     missing = [file for file in files if not (directory / file).is_file()]
     if missing:
@@ -172,23 +184,24 @@ def _read_indexed(directory: Path, names: dict[str, str]) -> tuple[StoredTensor,
             f"{directory} lacks {len(missing)} of the {len(files)} weight files that its index names, such as "
             f"{missing[0]}: fetch the rest"
         )
-    tensors = [tensor for file in files for tensor in read_safetensors_header(directory / file)]
-    _require_unique(directory, (tensor.name for tensor in tensors))
-    absent = names.keys() - {tensor.name for tensor in tensors}
+    headers = _read_files(directory, [directory / file for file in files])
+    absent = names.keys() - {tensor.name for header in headers for tensor in header.tensors}
     if absent:
         raise CheckpointError(
             f"the index of {directory} lists {len(absent)} tensors that its files lack, such as {min(absent)!r}: "
             "index and files are not of one download"
         )
-    return tuple(tensors)
+    return headers
 
 
-def _require_unique(directory: Path, names: Iterable[str]) -> None:
+def _read_files(directory: Path, files: Iterable[Path]) -> tuple[SafetensorsHeader, ...]:
+    headers = tuple(read_safetensors_header(file) for file in files)
     seen: set[str] = set()
-    for name in names:
+    for name in (tensor.name for header in headers for tensor in header.tensors):
         if name in seen:
             raise CheckpointError(f"the weight files of {directory} hold tensor {name!r} twice; remove the stray file")
         seen.add(name)
+    return headers
 
 
 def _what_else(directory: Path) -> str:

@@ -13,9 +13,9 @@ from eredu.checkpoints.heads import HeadReport
 from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.matching import AssistantFit, ModelSide, match_assistant
 from eredu.checkpoints.names import resolve_checkpoint
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.tensors import bytes_by_dtype
-from eredu.checkpoints.tokenizers import load_tokenizer
 from eredu.commands.arguments import DtypeOption, HeadOption
 from eredu.contract.errors import CheckpointError
 

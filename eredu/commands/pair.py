@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import eredu
 from eredu.checkpoints.names import resolve_checkpoint
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.errors import OptionError
 from eredu.contract.events import EventSink
 from eredu.contract.options import MtpSchedulerOptions

@@ -8,7 +8,7 @@ from rich.table import Table
 
 import eredu
 from eredu.checkpoints.names import resolve_checkpoint
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.errors import OptionError
 
 if TYPE_CHECKING:

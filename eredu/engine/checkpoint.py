@@ -10,13 +10,13 @@ from typing import Any
 
 import mlx.core as mx
 
-from eredu.checkpoints.assumptions import require_assumed
-from eredu.checkpoints.config import read_config
-from eredu.checkpoints.heads import head_names, head_report
-from eredu.checkpoints.safetensors_header import read_directory_headers
+from eredu.checkpoints.directory import OpenedDirectory
+from eredu.checkpoints.gguf_file import OpenedGguf
+from eredu.checkpoints.opened import OpenedCheckpoint
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.errors import CapabilityError, CheckpointError, OptionError
 from eredu.families.head_loading import load_heads
-from eredu.families.mlx_lm_patches import mend_layers, mend_target
+from eredu.families.mlx_lm_patches import patch_layers, patch_target
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel, Split, cast_model, confirm_split, is_quantized, load_directory
@@ -42,48 +42,44 @@ class LoadedCheckpoint:
     """A decoder in memory with what its files say of it.
 
     Attributes:
-        path: Where it was loaded from.
+        opened: The files it was loaded from.
         model: The decoder, weights evaluated.
-        config: Its configuration under Hugging Face's keys.
         tokenizer: Its tokenizer, or None where only ids are wanted.
         quantized: Whether any layer holds quantised weights.
         heads: Its prediction heads, its own or put beside it; None where there are none.
     """
 
-    path: Path
+    opened: OpenedCheckpoint
     model: LanguageModel
-    config: dict[str, Any]
     tokenizer: Tokenizer | None
     quantized: bool
     heads: PredictionHeads | None = None
 
     @property
+    def path(self) -> Path:
+        """Where it was loaded from."""
+        return self.opened.path
+
+    @property
     def architecture(self) -> str:
-        """Its `model_type`."""
-        return str(self.config.get("model_type", "unknown"))
+        """Its `model_type`, or the architecture that a GGUF names."""
+        return self.opened.architecture
 
     @property
     def vocabulary_size(self) -> int:
         """Rows of its logits."""
-        return int(self._value("vocab_size"))
+        return self.opened.vocabulary_rows
 
     @property
     def context(self) -> int:
         """Tokens it can take as inputs."""
-        text = self.config.get("text_config", {})
-        found = self.config.get("max_position_embeddings", text.get("max_position_embeddings"))
-        return UNLIMITED_CONTEXT if found is None else int(found)
+        limit = self.opened.context_limit
+        return UNLIMITED_CONTEXT if limit is None else limit
 
     @cached_property
     def recurrences(self) -> Mapping[int, Recurrence]:
         """The recurrence of every layer that has one, by its place among the caches; its modules are tapped."""
         return recurrences_of(self.model)
-
-    def _value(self, key: str) -> Any:
-        found = self.config.get(key, self.config.get("text_config", {}).get(key))
-        if found is None:
-            raise CheckpointError(f"the configuration of {self.path} lacks '{key}'")
-        return found
 
 
 def load_checkpoint(
@@ -95,10 +91,26 @@ def load_checkpoint(
     with_heads: bool = True,
     split: Split | None = None,
 ) -> LoadedCheckpoint:
+    """Open a path and load the decoder in it; see `load_opened`. `head` is the path of a directory of heads."""
+    beside = None if head is None else open_checkpoint(head)
+    return load_opened(
+        open_checkpoint(path), tokenizer=tokenizer, dtype=dtype, head=beside, with_heads=with_heads, split=split
+    )
+
+
+def load_opened(
+    opened: OpenedCheckpoint,
+    *,
+    tokenizer: Tokenizer | None,
+    dtype: str = "checkpoint",
+    head: OpenedCheckpoint | None = None,
+    with_heads: bool = True,
+    split: Split | None = None,
+) -> LoadedCheckpoint:
     """Load a decoder, with the prediction heads it has.
 
     Args:
-        path: A Hugging Face directory, or a GGUF file of the llama family.
+        opened: A Hugging Face directory, or a GGUF file of the llama family.
         tokenizer: Its tokenizer, given explicitly; None where only ids are wanted.
         dtype: One of `DTYPE_NAMES`; heads are cast alike.
         head: A directory of heads for it, taken instead of its own.
@@ -110,33 +122,33 @@ def load_checkpoint(
     """
     if dtype not in DTYPE_NAMES:
         raise OptionError(f"dtype was {dtype!r}; expected one of {', '.join(DTYPE_NAMES)}")
-    place, wide = head, dtype == "float32"
-    if path.is_dir():
-        config_file = read_config(path)
-        require_assumed(config_file)
-        names = [tensor.name for tensor in read_directory_headers(path)]
-        if head is None and with_heads and head_report(config_file, names).capability.is_ready:
-            place = path
-        apart = head_names(config_file, names).__contains__
-        model, config = load_directory(path, apart=apart, wide=wide, split=split)
-    elif split is not None:
-        raise CapabilityError(f"{path} is no directory of SafeTensors, and only such a target is split over ranks")
-    elif path.suffix == ".gguf" and path.is_file():
-        model, config = load_gguf(path)
-    else:
-        raise CheckpointError(f"{path} is neither a directory with config.json nor a .gguf file")
-    cast = _caster(dtype)
-    model = cast(model)
-    mend_target(model)
+    cast, wide = _caster(dtype), dtype == "float32"
+    if isinstance(opened, OpenedDirectory):
+        opened.require_assumed()
+    if with_heads and head is None and opened.heads.capability.is_ready:
+        head = opened
+    model = cast(_load_decoder(opened, wide=wide, split=split))
+    patch_target(model)
     if split is not None:
         confirm_split(model, split)
-    heads = None
-    if place is not None and with_heads:
-        heads = load_heads(place, model, wide=wide)
-        for module in heads.modules:
-            cast(module)
-            mend_layers(module)
-    return LoadedCheckpoint(path, model, config, tokenizer, is_quantized(model), heads)
+    heads = load_heads(head, model, wide=wide) if with_heads and head is not None else None
+    for module in () if heads is None else heads.modules:
+        cast(module)
+        patch_layers(module)
+    return LoadedCheckpoint(opened, model, tokenizer, is_quantized(model), heads)
+
+
+def _load_decoder(opened: OpenedCheckpoint, *, wide: bool, split: Split | None) -> LanguageModel:
+    """The decoder alone: tensors of heads are not its own."""
+    match opened:
+        case OpenedDirectory():
+            apart = opened.head_names.__contains__
+            return load_directory(opened.path, apart=apart, wide=wide, decoder=opened.decoder, split=split)[0]
+        case OpenedGguf() if split is not None:
+            raise CapabilityError(f"{opened.path} is no directory of SafeTensors, and only such a target is split")
+        case OpenedGguf() if opened.path.suffix == ".gguf":
+            return load_gguf(opened.header)[0]
+    raise CheckpointError(f"{opened.path} is neither a directory with config.json nor a .gguf file")
 
 
 def _caster(dtype: str) -> Callable[[Any], Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from eredu.checkpoints.names import resolve_checkpoint
-from eredu.checkpoints.tokenizers import load_tokenizer
-from eredu.engine.checkpoint import load_checkpoint
+from eredu.checkpoints.opening import open_named
+from eredu.engine.checkpoint import load_opened
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.engine.probe import settle_heads
 from eredu.loaded import LoadedModel
@@ -45,12 +44,12 @@ def load(
     Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to do.
     """
     chosen = Placement.choose(placement)
-    path = resolve_checkpoint(str(name))
-    checkpoint = load_checkpoint(
-        path,
-        tokenizer=tokenizer or load_tokenizer(path),
+    opened = open_named(name)
+    checkpoint = load_opened(
+        opened,
+        tokenizer=tokenizer or opened.tokenizer,
         dtype=dtype,
-        head=None if head is None else resolve_checkpoint(str(head)),
+        head=None if head is None else open_named(head),
         with_heads=with_heads,
         split=split,
     )
@@ -70,5 +69,4 @@ def load_assistant(name: str | Path, *, tokenizer: Tokenizer, dtype: str = "chec
 
     Raises `CheckpointError` or `OptionError` with what to do.
     """
-    path = resolve_checkpoint(str(name))
-    return Assistant(load_checkpoint(path, tokenizer=tokenizer, dtype=dtype, with_heads=False))
+    return Assistant(load_opened(open_named(name), tokenizer=tokenizer, dtype=dtype, with_heads=False))

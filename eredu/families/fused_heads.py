@@ -1,8 +1,7 @@
 """Heads that fuse an embedding and a hidden state into one decoder layer: the wiring of Qwen and of its relatives.
 
 x = fc([norm_e(embedding of the next token); norm_h(hidden state)]), one decoder layer of the target's own kind, a final
-norm, then the target's output projection. Published sources disagree on details of the wiring, so the details are a
-value: the right one is the one under which a trained head agrees with its target.
+norm, then the target's output projection.
 """
 
 from __future__ import annotations
@@ -16,63 +15,18 @@ from typing import Any, cast
 import mlx.core as mx
 import mlx.nn as nn
 
-from eredu.checkpoints.config import ModelConfig
-from eredu.contract.errors import CheckpointError
+from eredu.checkpoints.wiring import Wiring
 from eredu.families.filling import parameters_of
+from eredu.families.head_tensors import HeadTensors
 from eredu.families.prediction_heads import HeadTraits
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.cache import RollbackCache
 from eredu.mlx.taps import Recording, tap
 
-_SIDES = ("before-norm", "after-norm")
-
+PREFIX = "mtp."
+"""In front of the published names of fused heads."""
 FINAL_NORM = "final_norm"
 """Name of the tap on the target's final norm."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wiring:
-    """How a fused head is wired.
-
-    Attributes:
-        hidden_after_norm: Whether the head reads the target's hidden state behind its final norm (else before it).
-        hidden_first: Whether the hidden state is the first half of the fused vector (else the embedding is).
-        chain_after_norm: Whether an iterated head reads its own output behind its norm (else before it).
-    """
-
-    hidden_after_norm: bool = False
-    hidden_first: bool = False
-    chain_after_norm: bool = False
-
-    def __str__(self) -> str:
-        sides = ("before norm", "after norm")
-        first = "hidden first" if self.hidden_first else "embedding first"
-        return f"hidden {sides[self.hidden_after_norm]}, {first}, chain {sides[self.chain_after_norm]}"
-
-
-AFTER_NORMS = Wiring(hidden_after_norm=True, chain_after_norm=True)
-"""What Qwen's heads were trained on: measured on Qwen3.5 to 3.8 by llama.cpp (pull request 24025), LightLLM (1402) and
-others, against the side before the norm; vLLM and mlx-vlm run them so."""
-
-
-def stated_wiring(config: ModelConfig) -> Wiring | None:
-    """The wiring that a config.json states under `wiring`; None where it states none.
-
-    Raises `CheckpointError` for anything but `{"hidden": …, "first": …, "chain": …}` with known words.
-    """
-    stated = config.values.get("wiring")
-    if stated is None:
-        return None
-    choices = {"hidden": _SIDES, "first": ("embedding", "hidden"), "chain": _SIDES}
-    known = isinstance(stated, dict) and stated.keys() == choices.keys()
-    if not known or any(stated[key] not in words for key, words in choices.items()):
-        expected = ", ".join(f"{key}: {' or '.join(words)}" for key, words in choices.items())
-        raise CheckpointError(f"{config.path} gives wiring as {stated!r}; expected an object with {expected}")
-    return Wiring(
-        hidden_after_norm=stated["hidden"] == "after-norm",
-        hidden_first=stated["first"] == "hidden",
-        chain_after_norm=stated["chain"] == "after-norm",
-    )
 
 
 class FusedModule(nn.Module):
@@ -109,12 +63,11 @@ class FusedHeads:
         tap(self.target.norm, FINAL_NORM)
 
     @classmethod
-    def of(
-        cls, module: FusedModule, target: TargetParts, *, max_proposals: int, wiring: Wiring | None, default: Wiring
-    ) -> FusedHeads:
-        """Heads with the wiring that their checkpoint states, or with a family's default until a probe settles it."""
-        traits = HeadTraits(len(module.layers), max_proposals, iterable=True, settled=wiring is not None)
-        return cls(module, target, traits, wiring or default)
+    def of(cls, module: FusedModule, target: TargetParts, tensors: HeadTensors, *, max_proposals: int) -> FusedHeads:
+        """Heads with the wiring that their checkpoint states, or with their family's until a probe settles it."""
+        stated = tensors.stated_wiring
+        traits = HeadTraits(len(module.layers), max_proposals, iterable=True, settled=stated is not None)
+        return cls(module, target, traits, stated or tensors.default_wiring)
 
     @property
     def modules(self) -> tuple[nn.Module, ...]:

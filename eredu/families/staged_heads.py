@@ -1,8 +1,7 @@
 """Heads with a stage for each proposal, fused from an embedding and a hidden state: DeepSeek's and Nemotron-H's.
 
 x = eh_proj([enorm(embedding of the next token); hnorm(hidden state)]), blocks of the target's own kind, a norm of the
-stage's own, an output projection. Stage s + 1 reads what stage s gives. Published engines disagree on which side of the
-norms the hidden states are taken, so that is a value, as for the fused heads.
+stage's own, an output projection. Stage s + 1 reads what stage s gives.
 """
 
 from __future__ import annotations
@@ -15,15 +14,13 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
-from eredu.families.fused_heads import FINAL_NORM, Wiring
+from eredu.checkpoints.wiring import Wiring
+from eredu.families.fused_heads import FINAL_NORM
+from eredu.families.head_tensors import HeadTensors
 from eredu.families.prediction_heads import HeadTraits
 from eredu.families.routing import BIAS
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.taps import Recording, tap
-
-AFTER_NORMS = Wiring(hidden_after_norm=True, chain_after_norm=True)
-"""Both hidden states behind a norm: what DeepSeek's modelling code hands its heads, what measured best on DeepSeek R1
-among public engines, and what Megatron trains Nemotron-H's heads on."""
 
 ITERATED_PROPOSALS = 3
 """Proposals a round where one stage is run again and again, the depth to which public engines report acceptance."""
@@ -98,11 +95,11 @@ class StagedHeads:
         tap(self.final_norm, FINAL_NORM)
 
     @classmethod
-    def of(cls, stages: Sequence[Stage], parts: TargetParts, wiring: Wiring | None) -> StagedHeads:
-        """Heads with the wiring that their checkpoint states, or behind the norms until a probe settles it."""
-        depth = max(len(stages), ITERATED_PROPOSALS)
-        traits = HeadTraits(len(stages), depth, iterable=True, settled=wiring is not None)
-        return cls(tuple(stages), parts.norm, traits, wiring or AFTER_NORMS)
+    def of(cls, stages: Sequence[Stage], parts: TargetParts, tensors: HeadTensors) -> StagedHeads:
+        """Heads with the wiring that their checkpoint states, or with their family's until a probe settles it."""
+        stated, depth = tensors.stated_wiring, max(len(stages), ITERATED_PROPOSALS)
+        traits = HeadTraits(len(stages), depth, iterable=True, settled=stated is not None)
+        return cls(tuple(stages), parts.norm, traits, stated or tensors.default_wiring)
 
     @property
     def modules(self) -> tuple[nn.Module, ...]:

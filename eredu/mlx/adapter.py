@@ -161,13 +161,19 @@ class Split:
 
 
 def load_directory(
-    path: Path, *, apart: Callable[[str], bool] = lambda _: False, wide: bool = False, split: Split | None = None
+    path: Path,
+    *,
+    apart: Callable[[str], bool] = lambda _: False,
+    wide: bool = False,
+    decoder: str | None = None,
+    split: Split | None = None,
 ) -> tuple[LanguageModel, dict[str, Any]]:
     """Model and config of a Hugging Face directory, weights evaluated; never runs code from it.
 
     Tensors whose stored names are `apart` are not the decoder's: mlx-lm does not see them. `wide` brings vectors to
     float32 first: mlx-lm adds one to norm offsets in the stored type, and a bfloat16 sum drops most of the offset.
-    With a `split` only this rank's share of the weights is brought to memory.
+    `decoder` is mlx-lm's name of the decoder, None where it is the config's `model_type`. With a `split` only this
+    rank's share of the weights is brought to memory.
 
     Raises `CheckpointError` with what mlx-lm found wrong, `CapabilityError` where it cannot split the family so.
     """
@@ -175,7 +181,7 @@ def load_directory(
         model, config = load_model(
             path,
             lazy=split is not None,
-            get_model_classes=partial(_classes, apart, wide=wide),
+            get_model_classes=partial(_classes, apart, wide=wide, decoder=decoder),
             trust_remote_code=False,
         )
     except Exception as error:  # whatever a strange config makes foreign code raise
@@ -234,18 +240,15 @@ def _try_split(step: Callable[[], Any], split: Split) -> None:
         ) from error
 
 
-_SAME_DECODER = {"qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"}
-"""Model types of text models that mlx-lm has under the name of the model they are part of."""
-
-
-def _classes(apart: Callable[[str], bool], config: dict[str, Any], *, wide: bool) -> tuple[type[nn.Module], Any]:
+def _classes(
+    apart: Callable[[str], bool], config: dict[str, Any], *, wide: bool, decoder: str | None
+) -> tuple[type[nn.Module], Any]:
     """mlx-lm's classes for a config; the model's drops the tensors that are `apart` before mlx-lm looks at them.
 
     The config, which the arguments are read from next, gets its rotary settings in the form that mlx-lm reads.
     """
     config.update(with_flat_rotary(config))
-    kind = config.get("model_type", "")
-    original, arguments = _get_classes({**config, "model_type": _SAME_DECODER.get(kind, kind)})
+    original, arguments = _get_classes(config if decoder is None else {**config, "model_type": decoder})
 
     def sanitize(self: Any, weights: dict[str, mx.array]) -> dict[str, mx.array]:
         own = {name: array for name, array in weights.items() if not apart(name)}

@@ -16,7 +16,7 @@ from typing import Any, cast
 import mlx.core as mx
 import mlx.nn as nn
 
-from eredu.checkpoints.gguf_header import GgufHeader, read_gguf_header
+from eredu.checkpoints.gguf_header import GgufHeader
 from eredu.contract.errors import CheckpointError
 from eredu.mlx.adapter import LanguageModel, build_llama, evaluate_model
 
@@ -62,14 +62,13 @@ class FrequencyRope(nn.Module):
         )
 
 
-def load_gguf(path: Path) -> tuple[LanguageModel, dict[str, Any]]:
-    """Model and Hugging Face style config of a GGUF file, weights evaluated.
+def load_gguf(header: GgufHeader) -> tuple[LanguageModel, dict[str, Any]]:
+    """Model and Hugging Face style config of a GGUF file whose header was read, weights evaluated.
 
     Raises `CheckpointError` for a damaged file, another architecture, types and rotary scalings that cannot be read
     exactly, and missing and unknown tensors.
     """
-    header = read_gguf_header(path)
-    config = _config(header)
+    path, config = header.path, _config(header)
     _require_readable(header)
     try:
         weights = cast("dict[str, mx.array]", mx.load(str(path), format="gguf"))

@@ -8,6 +8,7 @@ an output.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,11 @@ class LibraryEncoder:
         return self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
 
 
-def load_directory(directory: Path) -> Tokenizer:
-    """Tokenizer of a Hugging Face directory. Raises `TokenizerError` where it has none or it cannot be read."""
+def load_directory(directory: Path, model_config: Mapping[str, Any]) -> Tokenizer:
+    """Tokenizer of a Hugging Face directory; `model_config` is the content of its config.json, empty without one.
+
+    Raises `TokenizerError` where the directory has none or it cannot be read.
+    """
     path = directory / "tokenizer.json"
     if not path.is_file():
         raise TokenizerError(
@@ -51,7 +55,7 @@ def load_directory(directory: Path) -> Tokenizer:
     return Tokenizer(
         pieces=pieces_of_decoder(vocabulary_of(library), _decoder(library)),
         encoder=LibraryEncoder(library),
-        eos_ids=_eos_ids(directory, library, specials.get("eos_token")),
+        eos_ids=_eos_ids(directory, model_config, library, specials.get("eos_token")),
         bos_id=None if bos is None else library.token_to_id(bos),
         chat_template=_chat_template(directory, config, specials),
     )
@@ -116,9 +120,11 @@ def _special_tokens(config: dict[str, Any]) -> dict[str, str]:
     return {role: content for role, content in contents.items() if isinstance(content, str)}
 
 
-def _eos_ids(directory: Path, library: tokenizers.Tokenizer, eos_token: str | None) -> frozenset[int]:
+def _eos_ids(
+    directory: Path, model_config: Mapping[str, Any], library: tokenizers.Tokenizer, eos_token: str | None
+) -> frozenset[int]:
     generation = _read_object(directory / "generation_config.json").get("eos_token_id")
-    named = _read_object(directory / "config.json").get("eos_token_id") if generation is None else generation
+    named = model_config.get("eos_token_id") if generation is None else generation
     listed = named if isinstance(named, list) else [] if named is None else [named]
     if not all(isinstance(i, int) and not isinstance(i, bool) for i in listed):
         raise TokenizerError(f"{directory}: eos_token_id is {named!r}; expected an id or a list of ids")

@@ -23,7 +23,7 @@ from transformers.modeling_layers import MtpModel
 from transformers.utils import logging
 
 from eredu_conformance.goldens.golden import PROMPT, ROWS, Golden, fingerprint, head_golden_name
-from eredu_conformance.goldens.one_layer import fusion, head_decoder
+from eredu_conformance.goldens.one_layer import head_decoder
 from eredu_conformance.zoo import ZooMember
 
 logging.set_verbosity_error()
@@ -94,8 +94,9 @@ def _head_logits(
     for stage in range(member.heads):
         tokens = torch.tensor(PROMPT[1 + stage :])
         rows = rows[: tokens.shape[0]]
-        with _loaded(head_decoder(member, stage)) as decoder:
-            x = _fused(member, stage, model.get_input_embeddings()(tokens), rows)
+        alone, fusion = head_decoder(member, stage)
+        with _loaded(alone) as decoder:
+            x = _fused(member, fusion, model.get_input_embeddings()(tokens), rows)
             rows, logits = _run(decoder, inputs_embeds=x[None])
             if after_norms:
                 rows = _final_norm(decoder)(rows)
@@ -103,12 +104,14 @@ def _head_logits(
     return found
 
 
-def _fused(member: ZooMember, stage: int, embedded: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+def _fused(
+    member: ZooMember, fusion: tuple[str, str, str], embedded: torch.Tensor, hidden: torch.Tensor
+) -> torch.Tensor:
     """Projection · [norm(embedding); norm(hidden)], shape (rows, hidden size)."""
     text = member.config.get("text_config", member.config)
     eps = text.get("rms_norm_eps", text.get("layer_norm_epsilon"))
-    offset = 1.0 if member.model_type.startswith("qwen") else 0.0
-    weights = [torch.from_numpy(member.head[name]) for name in fusion(member, stage)]
+    offset = 1.0 if member.offset_norms else 0.0
+    weights = [torch.from_numpy(member.head[name]) for name in fusion]
     halves = [
         x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * (weight + offset)
         for x, weight in zip((embedded, hidden), weights[:2], strict=True)

@@ -28,7 +28,7 @@ from eredu import (
     load,
     load_assistant,
 )
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.errors import OptionError
 from eredu.contract.events import Event
 from eredu.contract.options import MAX_PROPOSALS

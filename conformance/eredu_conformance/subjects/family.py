@@ -21,7 +21,7 @@ from eredu import (
     load,
     load_assistant,
 )
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.events import Event
 from eredu.contract.randomness import RequestRandomness
 from eredu.engine.mlx_backend import MlxBackend

@@ -9,9 +9,9 @@ differently (`edges`).
 from eredu_conformance.zoo.catalogue import MEMBERS, zoo_edges, zoo_member
 from eredu_conformance.zoo.converting import CONVERSIONS, Conversion, HeadPlace, write_converted, write_head
 from eredu_conformance.zoo.damage import Damage, write_damaged
-from eredu_conformance.zoo.deepseek import deepseek_v3, deepseek_v32
 from eredu_conformance.zoo.member import ZooMember
-from eredu_conformance.zoo.nemotron import nemotron_h
+from eredu_conformance.zoo.members.deepseek import deepseek_v3, deepseek_v32
+from eredu_conformance.zoo.members.nemotron import nemotron_h
 from eredu_conformance.zoo.quantising import Affine
 from eredu_conformance.zoo.storing import Precision, rounded
 from eredu_conformance.zoo.writing import Parts

@@ -1,26 +1,19 @@
-"""Every member of the zoo by name."""
+"""Every member of the zoo by name: the files of `members` are found by themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 
-from eredu_conformance.zoo.deepseek import deepseek_v3, deepseek_v32
-from eredu_conformance.zoo.dense import llama, qwen3
+from eredu_conformance.zoo import members
 from eredu_conformance.zoo.edges import edges
 from eredu_conformance.zoo.member import ZooMember
-from eredu_conformance.zoo.nemotron import nemotron_h
-from eredu_conformance.zoo.qwen import qwen3_next, qwen35, qwen35_moe
 
+_FILES = [import_module(f"{members.__name__}.{found.name}") for found in iter_modules(members.__path__)]
 _MAKERS: dict[str, Callable[[], ZooMember]] = {
-    "llama": llama,
-    "qwen3": qwen3,
-    "qwen3.5": qwen35,
-    "qwen3.5-moe": qwen35_moe,
-    "qwen3-next": qwen3_next,
-    "nemotron-h": nemotron_h,
-    "deepseek-v3": deepseek_v3,
-    "deepseek-v3.2": deepseek_v32,
+    name: maker for file in sorted(_FILES, key=lambda file: file.PLACE) for name, maker in file.MEMBERS.items()
 }
 
 MEMBERS: tuple[str, ...] = tuple(_MAKERS)

@@ -106,7 +106,7 @@ def write_head(member: ZooMember, directory: Path, *, layout: str = "mlx", quant
     settings: dict[str, Any] = {}
     arrays = _quantised(converted_head(member), Conversion(default=quantisation), settings)
     config: dict[str, Any] = {
-        "model_type": f"{_HEAD_TYPES.get(member.model_type, member.model_type)}_mtp",
+        "model_type": f"{member.head_type or member.model_type}_mtp",
         "text_config": text,
         "block_size": member.heads + 2,
         "tie_word_embeddings": bool(text["tie_word_embeddings"]),
@@ -118,23 +118,17 @@ def write_head(member: ZooMember, directory: Path, *, layout: str = "mlx", quant
     )
 
 
-_HEAD_TYPES = {"qwen3_5_moe": "qwen3_5", "qwen3_next": "qwen3_5"}
-"""Families whose converted head goes by another family's name."""
-
-
 # ---- layouts -----------------------------------------------------------------------------------------------------
 
 
 def _convert(member: ZooMember, tensors: Tensors) -> Tensors:
-    offsets = member.model_type.startswith(("qwen3_5", "qwen3_next"))
-    parts = {"up_proj": "fc1", "down_proj": "fc2"} if member.model_type == "nemotron_h" else {}
     result: Tensors = {}
     experts: dict[str, list[np.ndarray[Any, np.dtype[np.float32]]]] = {}
     for name, array in tensors.items():
         if found := _EXPERT.match(name):
-            part = parts.get(found["part"], found["part"])
+            part = member.expert_parts.get(found["part"], found["part"])
             experts.setdefault(f"{found['prefix']}.switch_mlp.{part}.weight", []).append(array)
-        elif offsets and array.ndim == 1 and name.removesuffix(".weight").endswith(OFFSET_NORMS):
+        elif member.offset_norms and array.ndim == 1 and name.removesuffix(".weight").endswith(OFFSET_NORMS):
             result[name] = array + np.float32(1)
         elif name.endswith("conv1d.weight"):
             result[name] = np.moveaxis(array, 2, 1)
@@ -168,7 +162,7 @@ def _split_latent(member: ZooMember, name: str, array: np.ndarray[Any, np.dtype[
 
 
 def _renamed(tensors: Tensors, member: ZooMember) -> Tensors:
-    if not member.model_type.startswith("qwen3_5"):
+    if "text_config" not in member.config:
         return tensors
     rename: Callable[[str], str] = lambda name: (  # noqa: E731
         name.replace("model.language_model.", "language_model.model.")

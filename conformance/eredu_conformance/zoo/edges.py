@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from eredu_conformance.zoo.deepseek import deepseek_v3, deepseek_v32
-from eredu_conformance.zoo.dense import llama, qwen3
 from eredu_conformance.zoo.drawing import Drawer, Tensors
 from eredu_conformance.zoo.member import CONTEXT, ZooMember
-from eredu_conformance.zoo.nemotron import nemotron_h
-from eredu_conformance.zoo.qwen import qwen3_next, qwen35
+from eredu_conformance.zoo.members.deepseek import deepseek_v3, deepseek_v32
+from eredu_conformance.zoo.members.dense import llama, qwen3
+from eredu_conformance.zoo.members.nemotron import nemotron_h
+from eredu_conformance.zoo.members.qwen import qwen3_next, qwen35
 
 
 def negative_bias() -> ZooMember:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,21 @@ CONTEXT = 512
 """`max_position_embeddings` of every member."""
 
 
+@dataclass(frozen=True, eq=False)
+class HeadDecoder:
+    """One stage of prediction heads as a decoder of its own, whose final norm is the head's.
+
+    Attributes:
+        fusion: Full names of the embedding norm, the hidden norm and the projection in front of it.
+        body: The decoder's tensors under their published names.
+        changed: What its config says otherwise than the member's.
+    """
+
+    fusion: tuple[str, str, str]
+    body: Tensors
+    changed: Mapping[str, Any]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ZooMember:
     """One family's tiny checkpoint.
@@ -29,6 +44,10 @@ class ZooMember:
         head: Tensors of the prediction heads under their published names; empty where the family has none.
         heads: Prediction heads that the config claims.
         boundary: Tokens at which the family starts to forget or to choose (window, index top-k); None if it never does.
+        offset_norms: Whether norms are stored as offsets from one, to which converters add it.
+        expert_parts: Converters' names of the experts' projections, by the published ones, where they differ.
+        head_type: Family by whose name a converted head goes; None for the member's own.
+        head_decoder: Makes a decoder of one stage of the member's heads, by number; None where there are none.
     """
 
     name: str
@@ -37,6 +56,10 @@ class ZooMember:
     head: Tensors
     heads: int
     boundary: int | None = None
+    offset_norms: bool = False
+    expert_parts: Mapping[str, str] = field(default_factory=dict)
+    head_type: str | None = None
+    head_decoder: Callable[[ZooMember, int], HeadDecoder] | None = None
 
     @property
     def model_type(self) -> str:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import eredu
+from eredu.checkpoints.wiring import Wiring
 from eredu.contract.errors import OptionError
 from eredu.engine.alignment import FollowedRows
-from eredu.families.fused_heads import Wiring
 from eredu_benchmarks.benchmark import BenchmarkPlan, align_all
 from eredu_benchmarks.head_alignment import HeadRows, align_heads
 from eredu_benchmarks.held_out import Chat, HeldOutChats

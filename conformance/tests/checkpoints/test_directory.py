@@ -10,13 +10,11 @@ import pytest
 from mlx.utils import tree_flatten
 
 from eredu.checkpoints.caches import CacheKind, Rollback
-from eredu.checkpoints.directory import inspect_directory
-from eredu.checkpoints.heads import RUNNABLE
 from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.names import draft_path
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CheckpointError
-from eredu.families.head_loading import LOADERS
+from eredu.families.registry import MODEL_TYPES
 
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
 WriteDirectory = Callable[..., Path]
@@ -102,7 +100,7 @@ def test_packed_weights_are_counted_unpacked(tmp_path: Path) -> None:
         "quantization": {"group_size": 32, "bits": 4, "layers.1": {"group_size": 64, "bits": 8}},
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
-    report = inspect_directory(tmp_path)
+    report = inspect_checkpoint(tmp_path)
     assert report.parameter_count == 64 * 32 + 32 + 64 * 16
     assert report.quantization == "affine, 4 bits, groups of 32; some layers affine, 8 bits, groups of 64"
 
@@ -110,7 +108,7 @@ def test_packed_weights_are_counted_unpacked(tmp_path: Path) -> None:
 def test_packed_weights_without_their_group_size(write_directory: WriteDirectory) -> None:
     directory = write_directory({"l.weight": ("U32", (4, 8)), "l.scales": ("BF16", (4, 1))})
     with pytest.raises(CheckpointError, match=r"'l' is packed .* group_size as None"):
-        inspect_directory(directory)
+        inspect_checkpoint(directory)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,7 @@ def test_packed_weights_without_their_group_size(write_directory: WriteDirectory
 def test_other_libraries_quantization_is_named(
     write_directory: WriteDirectory, settings: dict[str, Any], words: str
 ) -> None:
-    assert words in str(inspect_directory(write_directory(quantization_config=settings)).quantization)
+    assert words in str(inspect_checkpoint(write_directory(quantization_config=settings)).quantization)
 
 
 WINDOW = {"sliding_window": 64}
@@ -243,13 +241,10 @@ def test_a_head_that_is_there_is_ready_where_its_family_runs(
     directory, family = write_directory(head, **config), config["model_type"]
     report = inspect_checkpoint(directory).heads
     ready, unsupported = MtpCapability.ready, MtpCapability.unsupported
-    kind = MtpCheckpointKind.EMBEDDED
-    assert report.capability == (ready(kind) if family in RUNNABLE else unsupported(kind, family))
+    kind, facts = MtpCheckpointKind.EMBEDDED, MODEL_TYPES[family].heads
+    assert facts is not None
+    assert report.capability == (ready(kind) if facts.runs else unsupported(kind, family))
     assert (report.claimed > 0, report.tensors) == (True, len(head))
-
-
-def test_what_inspection_calls_runnable_has_a_loader() -> None:
-    assert frozenset(LOADERS) >= RUNNABLE
 
 
 EXPERTS = {

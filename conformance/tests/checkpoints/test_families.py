@@ -1,6 +1,9 @@
-"""The table of caches against the classes that really make them, in the installed mlx-lm."""
+"""The families' facts against mlx-lm's classes, which really make the caches, and against their own folders."""
 
 import importlib
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +12,31 @@ from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
 from eredu.checkpoints.caches import CacheKind, LayerCache
 from eredu.checkpoints.config import ModelConfig
-from eredu.checkpoints.families import CACHE_RULES, FULL_ATTENTION
+from eredu.families.folders import parts_named
+from eredu.families.plain.facts import FULL_ATTENTION
 from eredu.families.recurrence import recurrences_of
+from eredu.families.registry import ARCHITECTURES, FAMILIES, MODEL_TYPES
 
 
-@pytest.mark.parametrize("family", FULL_ATTENTION)
+def test_every_name_is_of_one_family() -> None:
+    names = Counter(name for family in FAMILIES for name in (*family.model_types, *family.assistants))
+    architectures = Counter(name for family in FAMILIES for name in (*family.gguf, *family.gguf_assistants))
+    assert names == dict.fromkeys(MODEL_TYPES, 1)
+    assert architectures == dict.fromkeys(ARCHITECTURES, 1)
+
+
+def test_heads_that_run_have_a_loader_in_the_folder() -> None:
+    run = {family.folder for family in FAMILIES if family.heads is not None and family.heads.runs}
+    assert run == parts_named("heads").keys()
+    assert all(callable(part.load_heads) for part in parts_named("heads").values())
+
+
+def test_facts_need_no_mlx() -> None:
+    program = "import sys; sys.modules['mlx'] = sys.modules['mlx_lm'] = None; import eredu.families.registry"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("family", FULL_ATTENTION.model_types)
 def test_families_of_full_attention_make_no_caches_of_their_own(family: str) -> None:
     """mlx-lm gives a class without `make_cache` one plain cache a layer."""
     model = importlib.import_module(f"mlx_lm.models.{family}").Model
@@ -65,6 +88,6 @@ def test_the_caches_are_those_that_a_built_model_makes(family: str) -> None:
     values = {**TINY, **BUILT[family], "model_type": family}
     model = module.Model(module.ModelArgs.from_dict(values))
     made = model.make_cache()
-    told = [cache for cache in CACHE_RULES[family](ModelConfig(Path("config.json"), values, values)) if cache]
+    told = [cache for cache in MODEL_TYPES[family].caches(ModelConfig(Path("config.json"), values, values)) if cache]
     assert [kind_of(cache) for cache in made] == told
     assert set(recurrences_of(model)) == {place for place, cache in enumerate(told) if cache.followed}

@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.errors import AcceptanceError, CapabilityError, EreduError, OptionError, TokenizerError
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint

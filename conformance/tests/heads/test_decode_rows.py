@@ -12,33 +12,21 @@ import pytest
 from numpy.typing import NDArray
 
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.families.decode_rows import BLOCK_ROWS, NOTED_ROWS, compute_blocks_as_decoding
+from eredu.families.decode_rows import BLOCK_ROWS, NOTED_ROWS
+from eredu.families.mlx_lm_patches import patch_target
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.cache import SequenceCache
-from eredu_conformance.zoo import deepseek, deepseek_v3, deepseek_v32, nemotron_h, zoo_member
+from eredu_conformance.zoo import MEMBERS, zoo_member
 
-FAMILIES = ["deepseek-v3", "deepseek-v3.2", "nemotron-h", "qwen3.5", "qwen3-next"]
 PROMPT = 20
 CHUNK_TOLERANCE = 5e-5
 """Logits of one prefill in several chunks, against one: the stated numerics of these families in float32."""
 
 
-_MADE = {"deepseek-v3": deepseek_v3, "deepseek-v3.2": deepseek_v32, "nemotron-h": nemotron_h}
-
-
-@pytest.fixture(scope="module", params=FAMILIES)
-def family(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def model(family: str, tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    with pytest.MonkeyPatch.context() as patch:
-        # With few index heads many rows score exactly 0, and ties fall as the kernels please.
-        patch.setattr(deepseek, "INDEX_HEADS", 16)
-        member = _MADE[family]() if family in _MADE else zoo_member(family)
-    directory = member.write(tmp_path_factory.mktemp("zoo"))
+@pytest.fixture(scope="module", params=MEMBERS)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    directory = zoo_member(request.param).write(tmp_path_factory.mktemp("zoo"))
     return load_checkpoint(directory, tokenizer=None, with_heads=False).model
 
 
@@ -164,7 +152,7 @@ def test_long_prompts_cross_the_boundaries_of_chunked_forms(model: LanguageModel
 
 def test_changing_twice_changes_once(model: LanguageModel) -> None:
     classes = [type(part) for _, part in cast(Any, model).named_modules()]
-    compute_blocks_as_decoding(model)
+    patch_target(model)
     assert [type(part) for _, part in cast(Any, model).named_modules()] == classes
 
 

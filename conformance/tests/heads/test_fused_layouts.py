@@ -14,12 +14,14 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
+from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.layout import Layout
+from eredu.checkpoints.wiring import AFTER_NORMS, Wiring, stated_wiring
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.families.filling import parameters_of
-from eredu.families.fused_heads import AFTER_NORMS, FusedHeads, Wiring, stated_wiring
+from eredu.families.fused_heads import FusedHeads
 from eredu.families.head_tensors import read_head_tensors
 from eredu.families.qwen.heads import stack_experts
 from eredu_conformance.zoo import Affine, Damage, Parts, ZooMember, write_damaged, zoo_member
@@ -107,7 +109,7 @@ def test_norms_are_shifted_once_in_either_layout_and_in_any_type(tmp_path: Path,
 
 
 def test_sanitising_twice_is_sanitising_once(member: ZooMember, tmp_path: Path) -> None:
-    tensors = read_head_tensors(member.write(tmp_path))
+    tensors = read_head_tensors(OpenedDirectory(member.write(tmp_path)))
     once = tensors.shifted()
     twice = once.shifted()
     assert set(tensors.layouts.values()) == {Layout.PUBLISHED}
@@ -286,7 +288,7 @@ def test_a_checkpoint_may_state_its_wiring_and_depth(tmp_path: Path) -> None:
     assert heads.wiring == Wiring(hidden_first=True, chain_after_norm=True)
     assert (heads.traits.settled, heads.traits.max_proposals) == (True, 4)
     assert inspect_checkpoint(tmp_path).heads.usable_depth == 4
-    assert stated_wiring(read_head_tensors(tmp_path).config) == heads.wiring
+    assert stated_wiring(read_head_tensors(OpenedDirectory(tmp_path)).config) == heads.wiring
 
 
 @pytest.mark.parametrize("words", [3, {}, {"hidden": "before-norm"}, {"hidden": "x", "first": "hidden", "chain": "x"}])

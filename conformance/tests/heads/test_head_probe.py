@@ -12,12 +12,13 @@ import pytest
 
 import eredu
 from eredu.checkpoints.names import resolve_checkpoint
+from eredu.checkpoints.wiring import AFTER_NORMS, Wiring
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.engine import probe
 from eredu.engine.alignment import TargetRows, follow
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.engine.probe import HeadProbe, probe_heads, probe_path, probe_text, settle_heads
-from eredu.families.fused_heads import AFTER_NORMS, FusedHeads, Wiring
+from eredu.families.fused_heads import FusedHeads
 from eredu.mlx.cache import SequenceCache
 from eredu_conformance.zoo import zoo_member
 

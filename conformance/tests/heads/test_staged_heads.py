@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from eredu.checkpoints.wiring import Wiring
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.families.fused_heads import Wiring
 from eredu.families.teacher_forcing import outputs_along
 from eredu.mlx.adapter import LanguageModel, load_directory
 from eredu.mlx.taps import Recording, recording
 from eredu_conformance.published import DeepSeek, NemotronH
-from eredu_conformance.zoo import ZooMember, deepseek, deepseek_v3, deepseek_v32, nemotron_h
+from eredu_conformance.zoo import ZooMember, deepseek_v3, deepseek_v32, nemotron_h
 
 MEMBERS: dict[str, tuple[Callable[[], ZooMember], type[Any]]] = {
     "deepseek-v3": (lambda: deepseek_v3(3), DeepSeek),
@@ -59,9 +59,7 @@ def load(member: ZooMember, directory: Path) -> Loaded:
 @pytest.fixture(scope="module", params=list(MEMBERS))
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Loaded, Any]:
     make, published = MEMBERS[request.param]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deepseek, "INDEX_HEADS", 16)
-        member = make()
+    member = make()
     return load(member, tmp_path_factory.mktemp("zoo")), published(member.config, member.tensors)
 
 

@@ -15,8 +15,7 @@ import pytest
 from mlx.utils import tree_flatten
 from numpy.typing import NDArray
 
-from eredu.checkpoints.config import read_config
-from eredu.checkpoints.heads import head_report
+from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.engine.checkpoint import load_checkpoint
@@ -250,6 +249,6 @@ def test_settings_that_the_decoder_passes_over_are_refused(tmp_path: Path, name:
     directory = replace(member, config={**member.config, **setting}).write(tmp_path)
     with pytest.raises(CapabilityError, match=next(iter(setting))):
         load_checkpoint(directory, tokenizer=None)
-    report = head_report(read_config(directory), member.tensors)
+    report = inspect_checkpoint(directory).heads
     assert report.capability == MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, member.model_type)
     assert next(iter(setting)) in report.reason

@@ -9,13 +9,14 @@ import mlx.core as mx
 import pytest
 
 from eredu.checkpoints.names import resolve_checkpoint
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.wiring import Wiring
 from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.alignment import TargetRows, follow
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.engine.probe import ANSWER, QUESTION
-from eredu.families.fused_heads import FINAL_NORM, Wiring
+from eredu.families.fused_heads import FINAL_NORM
 from eredu.families.staged_heads import StagedHeads
 from eredu.loaded import LoadedModel, PreparedRequest
 from eredu.mlx.placement import Placement

@@ -12,9 +12,9 @@ import pytest
 
 import eredu
 from eredu.checkpoints.names import target_path
+from eredu.checkpoints.wiring import Wiring
 from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.probe import HeadProbe, probe_heads
-from eredu.families.fused_heads import Wiring
 
 HEAD = os.environ.get("EREDU_SMOLLM2_HEAD")
 pytestmark = [

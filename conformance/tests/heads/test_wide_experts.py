@@ -12,7 +12,7 @@ import pytest
 from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import MlxBackend
-from eredu.families.wide_experts import widen_experts
+from eredu.families.mlx_lm_patches import patch_layers
 from eredu.loaded import LoadedModel, PreparedRequest
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Placement
@@ -43,7 +43,7 @@ def test_widening_twice_widens_once(directory: Path) -> None:
     checkpoint = load_checkpoint(directory, tokenizer=None, dtype="bfloat16")
     before = logits(checkpoint)
     model: Any = checkpoint.model
-    widen_experts(model)
+    patch_layers(model)
     assert mx.array_equal(logits(checkpoint), before).item()
 
 

@@ -16,6 +16,7 @@ import pytest
 from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 
+from eredu.checkpoints.gguf_header import read_gguf_header
 from eredu.contract.errors import CheckpointError
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.mlx.adapter import load_directory
@@ -133,7 +134,7 @@ def test_logits_are_those_of_the_same_weights(tmp_path: Path, kind: Type, *, tie
 def test_quantised_tensors_keep_their_bits(tmp_path: Path) -> None:
     for kind, bits in ((Type.Q8_0, 8), (Type.Q4_0, 4), (Type.Q4_1, 4)):
         write(tmp_path / "model.gguf", DECODER, kind)
-        model: Any = load_gguf(tmp_path / "model.gguf")[0]
+        model: Any = load_gguf(read_gguf_header(tmp_path / "model.gguf"))[0]
         layer = model.layers[0].self_attn.q_proj
         assert (type(layer).__name__, layer.bits, layer.group_size) == ("QuantizedLinear", bits, 32)
         assert type(model.model.embed_tokens).__name__ == "QuantizedEmbedding"
@@ -158,14 +159,16 @@ def test_attention_biases_are_read(tmp_path: Path, kind: Type) -> None:
     seen = write(tmp_path / "model.gguf", decoder, kind)
     twin = load_directory(decoder.write(tmp_path / "twin", weights=seen))[0]
     exact = logits(twin)
-    np.testing.assert_allclose(logits(load_gguf(tmp_path / "model.gguf")[0]), exact, atol=0.02 * exact.std())
+    np.testing.assert_allclose(
+        logits(load_gguf(read_gguf_header(tmp_path / "model.gguf"))[0]), exact, atol=0.02 * exact.std()
+    )
 
 
 def test_linear_scaling_is_mlx_lms(tmp_path: Path) -> None:
     seen = write(tmp_path / "model.gguf", DECODER, metadata={"rope.scaling.type": "linear", "rope.scaling.factor": 4.0})
     scaling = {"rope_scaling": {"type": "linear", "factor": 4.0}}
     twin = load_directory(DECODER.write(tmp_path / "twin", weights=seen, config=scaling))[0]
-    np.testing.assert_allclose(logits(load_gguf(tmp_path / "model.gguf")[0]), logits(twin), atol=1e-4)
+    np.testing.assert_allclose(logits(load_gguf(read_gguf_header(tmp_path / "model.gguf"))[0]), logits(twin), atol=1e-4)
 
 
 def test_rope_frequencies_are_llama_3s(tmp_path: Path) -> None:
@@ -181,7 +184,7 @@ def test_rope_frequencies_are_llama_3s(tmp_path: Path) -> None:
     factors = (periods / 10000.0 ** (np.arange(0, 16, 2) / 16)).astype(np.float32)
     assert factors.max() > 4
     write(tmp_path / "model.gguf", DECODER, extra={"rope_freqs.weight": factors})
-    np.testing.assert_allclose(logits(load_gguf(tmp_path / "model.gguf")[0]), logits(twin), atol=1e-4)
+    np.testing.assert_allclose(logits(load_gguf(read_gguf_header(tmp_path / "model.gguf"))[0]), logits(twin), atol=1e-4)
 
 
 def test_linear_scaling_and_frequencies_multiply(tmp_path: Path) -> None:
@@ -189,7 +192,7 @@ def test_linear_scaling_and_frequencies_multiply(tmp_path: Path) -> None:
     linear = {"rope.scaling.type": "linear", "rope.scaling.factor": 2.0}
     write(tmp_path / "both.gguf", DECODER, metadata=linear, extra={"rope_freqs.weight": factors})
     write(tmp_path / "one.gguf", DECODER, extra={"rope_freqs.weight": 2 * factors})
-    both, one = (logits(load_gguf(tmp_path / name)[0]) for name in ("both.gguf", "one.gguf"))
+    both, one = (logits(load_gguf(read_gguf_header(tmp_path / name))[0]) for name in ("both.gguf", "one.gguf"))
     np.testing.assert_allclose(both, one, atol=1e-4)
 
 
@@ -215,7 +218,7 @@ def test_linear_scaling_and_frequencies_multiply(tmp_path: Path) -> None:
 def test_files_that_are_no_llama_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     write(tmp_path / "model.gguf", DECODER, **options)
     with pytest.raises(CheckpointError, match=message):
-        load_gguf(tmp_path / "model.gguf")
+        load_gguf(read_gguf_header(tmp_path / "model.gguf"))
 
 
 def random_blocks(kind: Type, rows: int, columns: int) -> NDArray[np.uint8]:
@@ -269,7 +272,7 @@ def test_types_that_mlx_gets_wrong_or_drops_are_refused(tmp_path: Path, kind: Ty
     writer.write_tensors_to_file()
     writer.close()
     with pytest.raises(CheckpointError, match=kind.name):
-        load_gguf(tmp_path / "model.gguf")
+        load_gguf(read_gguf_header(tmp_path / "model.gguf"))
 
 
 def test_cut_files_are_refused_wherever_they_are_cut(tmp_path: Path) -> None:
@@ -279,7 +282,7 @@ def test_cut_files_are_refused_wherever_they_are_cut(tmp_path: Path) -> None:
     for kept in [*range(0, 1200, 7), len(whole) // 2, len(whole) - 40, len(whole) - 1]:
         path.write_bytes(whole[:kept])
         with pytest.raises(CheckpointError, match=r"model\.gguf"):
-            load_gguf(path)
+            load_gguf(read_gguf_header(path))
 
 
 @pytest.mark.parametrize("junk", [b"", b"GGUF", b"\0" * 4096, b"GGUF" + b"\xff" * 4096, b"PK\x03\x04" * 1000])
@@ -310,7 +313,7 @@ def test_damaged_headers_never_crash_the_process(tmp_path: Path, seed: int) -> N
                 data[random.randrange(1600)] = random.choice([0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)])
             target.write_bytes(data)
             try:
-                load_gguf(target)
+                load_gguf(read_gguf_header(target))
             except CheckpointError:
                 refused += 1
         print(refused)

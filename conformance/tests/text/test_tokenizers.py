@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eredu.checkpoints.names import draft_path, target_path
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.errors import TokenizerError
 from eredu.contract.terminal import OutputText
 from eredu.text.gguf import load_metadata
-from eredu.text.huggingface import LibraryEncoder, load_directory
+from eredu.text.huggingface import LibraryEncoder
 from eredu.text.output import StreamingText
 from eredu.text.pieces import BYTE_OF_CHARACTER
 from eredu.text.pretokenizers import PRE_TOKENIZERS, pre_tokenizer
@@ -38,7 +38,7 @@ TEXTS = (
 
 @pytest.fixture(scope="module")
 def published() -> Tokenizer:
-    return load_directory(draft_path())
+    return load_tokenizer(draft_path())
 
 
 @pytest.fixture(scope="module")
@@ -251,14 +251,14 @@ def directory(tmp_path: Path) -> Path:
 
 def test_generation_config_adds_ids_that_end(directory: Path) -> None:
     (directory / "config.json").write_text('{"eos_token_id": 7}')
-    assert load_directory(directory).eos_ids == {2, 7}
+    assert load_tokenizer(directory).eos_ids == {2, 7}
     (directory / "generation_config.json").write_text('{"eos_token_id": [0, 2]}')
-    assert load_directory(directory).eos_ids == {0, 2}
+    assert load_tokenizer(directory).eos_ids == {0, 2}
 
 
 def test_template_file_goes_before_the_config(directory: Path) -> None:
     (directory / "chat_template.jinja").write_text("{{ messages[0].content }}!")
-    template = load_directory(directory).chat_template
+    template = load_tokenizer(directory).chat_template
     assert template is not None
     assert template.render([{"role": "user", "content": "Hi"}]) == "Hi!"
 
@@ -268,7 +268,7 @@ def test_named_templates_and_token_objects(directory: Path) -> None:
     (directory / "tokenizer_config.json").write_text(
         json.dumps({"bos_token": {"content": "<|im_start|>"}, "chat_template": named})
     )
-    tokenizer = load_directory(directory)
+    tokenizer = load_tokenizer(directory)
     assert tokenizer.chat_template is not None
     assert tokenizer.chat_template.render([{"role": "user"}]) == "D<|im_start|>"
     assert tokenizer.bos_id == 1

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import eredu
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.commands.main import main
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine import target_executor

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import eredu
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine import assistant_executor, embedded_executor
 from eredu.engine.checkpoint import load_checkpoint

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from eredu import load
+from eredu.checkpoints.wiring import Wiring
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.models import TargetModel
-from eredu.families.fused_heads import Wiring
 from eredu_conformance.goldens import GOLDENS, PROMPT, ROWS, golden_named, head_golden_name
 from eredu_conformance.zoo import MEMBERS, Parts, zoo_edges, zoo_member
 

@@ -13,10 +13,8 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from eredu.families.filling import fill_module
-from eredu.families.fused_heads import stated_wiring
-from eredu.families.head_tensors import HeadTensors
-from eredu.families.mlx_lm_patches import mend_layers
-from eredu.families.stage_tensors import convert_blocks, is_copy, take_module
+from eredu.families.head_tensors import HeadTensors, convert_blocks, is_copy, take_module
+from eredu.families.mlx_lm_patches import patch_layers
 from eredu.families.staged_heads import Stage, StagedHeads, StageModule
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.cache import RollbackCache, RollbackList
@@ -60,7 +58,7 @@ class DeepSeekStage(StageModule):
         return cast(mx.array, self.norm(y))
 
 
-def load_deepseek_heads(tensors: HeadTensors, parts: TargetParts) -> StagedHeads:
+def load_heads(tensors: HeadTensors, parts: TargetParts) -> StagedHeads:
     """Build all stages of a checkpoint from its published or converted tensors.
 
     Raises `CheckpointError` naming tensors that are missing, left over, misshapen or dead.
@@ -69,7 +67,7 @@ def load_deepseek_heads(tensors: HeadTensors, parts: TargetParts) -> StagedHeads
     count = tensors.config.count("num_nextn_predict_layers", 0)
     layers = tensors.renamed(lambda name: name.removeprefix(APART))
     stages = [_load_stage(layers, parts, depth + number) for number in range(count)]
-    return StagedHeads.of(stages, parts, stated_wiring(tensors.config))
+    return StagedHeads.of(stages, parts, tensors)
 
 
 def _load_stage(tensors: HeadTensors, parts: TargetParts, number: int) -> Stage:
@@ -78,7 +76,7 @@ def _load_stage(tensors: HeadTensors, parts: TargetParts, number: int) -> Stage:
     embedding, head = take_module(arrays, "embed_tokens."), take_module(arrays, "shared_head.head.")
     module = DeepSeekStage(type(parts.layers[-1])(args, number), args.hidden_size, args.rms_norm_eps)
     fill_module(module, {_parameter(name): array for name, array in arrays.items()}, tensors.directory)
-    mend_layers(module)
+    patch_layers(module)
     embed = _own(embedding, parts.embed, nn.Embedding(args.vocab_size, args.hidden_size), tensors)
     project = _own(head, parts.project, nn.Linear(args.hidden_size, args.vocab_size, bias=False), tensors)
     own = tuple(found for found in (embed, project) if found is not None)

@@ -13,29 +13,13 @@ from typing import Any, cast
 import mlx.core as mx
 import mlx.nn as nn
 
-from eredu.checkpoints.config import ModelConfig
-from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.families.filling import fill_module
-from eredu.families.fused_heads import stated_wiring
-from eredu.families.head_tensors import HeadTensors
-from eredu.families.mlx_lm_patches import mend_layers
-from eredu.families.stage_tensors import convert_blocks
+from eredu.families.head_tensors import HeadTensors, convert_blocks
+from eredu.families.mlx_lm_patches import patch_layers
+from eredu.families.nemotron.facts import ATTENTION, head_pattern
 from eredu.families.staged_heads import Stage, StagedHeads, StageModule
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.cache import RollbackCache, RollbackList
-
-ATTENTION, EXPERTS, MLP, RECURRENT = "*", "E", "-", "M"
-KINDS = {
-    "full_attention": ATTENTION,
-    "attention": ATTENTION,
-    "moe": EXPERTS,
-    "mlp": MLP,
-    "linear_attention": RECURRENT,
-    "mamba": RECURRENT,
-}
-"""Letters of the block types that `mtp_layers_block_type` may name."""
-DEFAULT_PATTERN = "*E"
-"""Pattern of a checkpoint that names none, as Transformers has it."""
 
 FUSION = ("enorm.", "hnorm.", "eh_proj.")
 NORM = "final_layernorm."
@@ -73,7 +57,7 @@ class NemotronStage(StageModule):
         return cast(mx.array, self.final_layernorm(y))
 
 
-def load_nemotron_heads(tensors: HeadTensors, parts: TargetParts) -> StagedHeads:
+def load_heads(tensors: HeadTensors, parts: TargetParts) -> StagedHeads:
     """Build all steps of a checkpoint from its published or converted tensors.
 
     Raises `CheckpointError` naming tensors that are missing, left over, misshapen or dead, `CapabilityError` for a
@@ -82,26 +66,7 @@ def load_nemotron_heads(tensors: HeadTensors, parts: TargetParts) -> StagedHeads
     pattern = head_pattern(tensors.config)
     count = tensors.config.count("num_nextn_predict_layers", 0)
     stages = [_load_stage(tensors, parts, pattern, step * len(pattern)) for step in range(count)]
-    return StagedHeads.of(stages, parts, stated_wiring(tensors.config))
-
-
-def head_pattern(config: ModelConfig) -> str:
-    """Letters of one step's blocks: `*` attention, `E` mixture of experts, `-` MLP."""
-    given = config.get("mtp_hybrid_override_pattern")
-    if given is None:
-        words = config.strings("mtp_layers_block_type")
-        given = DEFAULT_PATTERN if words is None else "".join(KINDS.get(word, "?") for word in words)
-    if not isinstance(given, str) or not given or set(given) - set(KINDS.values()):
-        raise CheckpointError(
-            f"{config.path} gives the head's layers as {given!r}; expected one of {', '.join(KINDS)} for each in "
-            "mtp_layers_block_type, or a pattern of *, E and - in mtp_hybrid_override_pattern"
-        )
-    if RECURRENT in given:
-        raise CapabilityError(
-            f"{config.path} puts recurrent layers into its prediction head ({given}); eredu rolls back heads by "
-            "length only. Decode plainly (--no-mtp)"
-        )
-    return given
+    return StagedHeads.of(stages, parts, tensors)
 
 
 def _load_stage(tensors: HeadTensors, parts: TargetParts, pattern: str, start: int) -> Stage:
@@ -112,7 +77,7 @@ def _load_stage(tensors: HeadTensors, parts: TargetParts, pattern: str, start: i
     blocks = [type(parts.layers[0])(args, letter) for letter in pattern]
     module = NemotronStage(blocks, args.hidden_size, args.layer_norm_epsilon)
     fill_module(module, arrays, tensors.directory)
-    mend_layers(module)
+    patch_layers(module)
     return Stage(module, parts.embed, parts.project)
 
 

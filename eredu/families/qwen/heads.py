@@ -19,17 +19,16 @@ import mlx.nn as nn
 from eredu.checkpoints.heads import stated_depth
 from eredu.contract.errors import CheckpointError
 from eredu.families.filling import fill_module
-from eredu.families.fused_heads import AFTER_NORMS, FusedHeads, FusedModule, stated_wiring
+from eredu.families.fused_heads import PREFIX, FusedHeads, FusedModule
 from eredu.families.head_tensors import HeadTensors
 from eredu.families.target_parts import TargetParts
 
-PREFIX = "mtp."
 _LAYER = re.compile(r"^layers\.(\d+)\.")
 _EXPERT = re.compile(r"^(.*\.mlp)\.experts\.(\d+)\.(gate_proj|up_proj|down_proj)\.(weight|scales|biases)$")
 _PACKED = re.compile(r"^(.*\.mlp)\.experts\.(gate_up_proj|down_proj)(?:\.weight)?$")
 
 
-def load_qwen_heads(tensors: HeadTensors, target: TargetParts) -> FusedHeads:
+def load_heads(tensors: HeadTensors, target: TargetParts) -> FusedHeads:
     """Heads of Qwen3-Next and Qwen3.5 on a loaded target. Raises `CheckpointError` as `fill_module` does."""
     named = tensors.shifted().renamed(lambda name: name.removeprefix(PREFIX))
     arrays = stack_experts(named.arrays)
@@ -37,9 +36,8 @@ def load_qwen_heads(tensors: HeadTensors, target: TargetParts) -> FusedHeads:
     layers = [_new_layer(target, sparse=f"layers.{i}.mlp.gate.weight" in arrays) for i in range(count)]
     module = FusedModule(layers, target.args.hidden_size, target.args.rms_norm_eps)
     fill_module(module, arrays, tensors.directory)
-    depth, wiring = max(count, stated_depth(tensors.config)), stated_wiring(tensors.config)
-    heads = FusedHeads.of(module, target, max_proposals=depth, wiring=wiring, default=AFTER_NORMS)
-    return replace(heads, shifted_norms=True)
+    depth = max(count, stated_depth(tensors.config))
+    return replace(FusedHeads.of(module, target, tensors, max_proposals=depth), shifted_norms=True)
 
 
 def stack_experts(arrays: Mapping[str, mx.array]) -> dict[str, mx.array]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import eredu
 from eredu.checkpoints.names import resolve_checkpoint
-from eredu.checkpoints.tokenizers import load_tokenizer
+from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu_conformance.subjects.evidence.checkpoint_models import CheckpointHead, CheckpointTarget
 from eredu_conformance.subjects.evidence.checkpoint_rows import CheckpointRows

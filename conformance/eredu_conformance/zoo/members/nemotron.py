@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
-from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, ZooMember
+from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, HeadDecoder, ZooMember
 
 HIDDEN, PATTERN, HEAD_PATTERN = 64, "M*ME-M*E", "*E"
 HEADS, KEYS, WIDTH = 4, 2, 16
@@ -136,4 +136,27 @@ def nemotron_h(heads: int = 1) -> ZooMember:
     head: Tensors = {}
     for number in range(heads):
         head |= _head(draw, number)
-    return ZooMember(name="nemotron-h", config=_config(heads), body=body, head=head, heads=heads, boundary=KERNEL)
+    return ZooMember(
+        name="nemotron-h", config=_config(heads), body=body, head=head, heads=heads, boundary=KERNEL,
+        expert_parts={"up_proj": "fc1", "down_proj": "fc2"}, head_decoder=_head_decoder,
+    )  # fmt: skip
+
+
+def _head_decoder(member: ZooMember, stage: int) -> HeadDecoder:
+    start = stage * len(HEAD_PATTERN)
+    first = f"mtp.layers.{start}."
+    fusion = (f"{first}enorm.weight", f"{first}hnorm.weight", f"{first}eh_proj.weight")
+    body: Tensors = {name: array for name, array in member.body.items() if "embeddings" in name or "lm_head" in name}
+    for number in range(len(HEAD_PATTERN)):
+        prefix = f"mtp.layers.{start + number}."
+        own = {name: array for name, array in member.head.items() if name.startswith(prefix) and name not in fusion}
+        for name, array in own.items():
+            inner = name.removeprefix(prefix)
+            norms = inner.startswith("final_layernorm")
+            body["backbone.norm_f.weight" if norms else f"backbone.layers.{number}.{inner}"] = array
+    changed = {"layers_block_type": None, "hybrid_override_pattern": HEAD_PATTERN}
+    return HeadDecoder(fusion, body, {**changed, "num_hidden_layers": len(HEAD_PATTERN), "num_nextn_predict_layers": 0})
+
+
+PLACE = 2
+MEMBERS = {"nemotron-h": nemotron_h}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
-from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, ZooMember
+from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, HeadDecoder, ZooMember
 
 HIDDEN, LAYERS, HEADS = 64, 3, 4
 Q_RANK, KV_RANK, NOPE, ROPE, VALUE = 32, 32, 16, 16, 16
@@ -150,7 +150,9 @@ def deepseek_v3(heads: int = 1) -> ZooMember:
     for number in range(heads):
         head |= _head(draw, body, number, indexed=False)
     config = _config("deepseek_v3", "DeepseekV3ForCausalLM", heads)
-    return ZooMember(name="deepseek-v3", config=config, body=body, head=head, heads=heads)
+    return ZooMember(
+        name="deepseek-v3", config=config, body=body, head=head, heads=heads, head_decoder=layer_behind_the_last
+    )
 
 
 def deepseek_v32() -> ZooMember:
@@ -163,4 +165,31 @@ def deepseek_v32() -> ZooMember:
         "index_topk": INDEX_TOP,
     }
     head = _head(draw, body, 0, indexed=True)
-    return ZooMember(name="deepseek-v3.2", config=config, body=body, head=head, heads=1, boundary=INDEX_TOP)
+    return ZooMember(
+        name="deepseek-v3.2", config=config, body=body, head=head, heads=1, boundary=INDEX_TOP,
+        head_decoder=layer_behind_the_last,
+    )  # fmt: skip
+
+
+def layer_behind_the_last(member: ZooMember, stage: int) -> HeadDecoder:
+    """The head of a family whose heads are layers behind the last, as a decoder of that layer alone."""
+    prefix = f"model.layers.{member.config['num_hidden_layers'] + stage}."
+    fusion = (f"{prefix}enorm.weight", f"{prefix}hnorm.weight", f"{prefix}eh_proj.weight")
+    outside = {
+        "embed_tokens.weight": "model.embed_tokens.weight",
+        "shared_head.norm.weight": "model.norm.weight",
+        "shared_head.head.weight": "lm_head.weight",
+    }
+    own = {
+        name.removeprefix(prefix): array
+        for name, array in member.head.items()
+        if name.startswith(prefix) and name not in fusion
+    }
+    body = {outside.get(name, f"model.layers.0.{name}"): array for name, array in own.items()}
+    return HeadDecoder(
+        fusion, body, {"num_hidden_layers": 1, "first_k_dense_replace": 0, "num_nextn_predict_layers": 0}
+    )
+
+
+PLACE = 3
+MEMBERS = {"deepseek-v3": deepseek_v3, "deepseek-v3.2": deepseek_v32}

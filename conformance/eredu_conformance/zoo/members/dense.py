@@ -71,3 +71,7 @@ def qwen3() -> ZooMember:
     """Qwen3: query and key heads are normed."""
     body = _body(Drawer(2), normed_heads=True)
     return ZooMember(name="qwen3", config=_config("qwen3", "Qwen3ForCausalLM"), body=body, head={}, heads=0)
+
+
+PLACE = 0
+MEMBERS = {"llama": llama, "qwen3": qwen3}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
-from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, ZooMember
+from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, HeadDecoder, ZooMember
 
 HIDDEN, LAYERS, INTERVAL = 64, 4, 2
 HEADS, KEYS, WIDTH = 4, 2, 16
@@ -141,6 +141,26 @@ def _head(draw: Drawer, *, moe: bool, next_layout: bool) -> Tensors:
     }
 
 
+def _head_decoder(member: ZooMember, stage: int) -> HeadDecoder:  # noqa: ARG001 (there is one)
+    prefix = "model.language_model." if "text_config" in member.config else "model."
+    body = {
+        name.replace("mtp.", prefix): array
+        for name, array in member.head.items()
+        if name.startswith("mtp.layers.") or name == "mtp.norm.weight"
+    }
+    body |= {name: array for name, array in member.body.items() if "embed_tokens" in name or "lm_head" in name}
+    changed = {"num_hidden_layers": 1, "layer_types": ["full_attention"], "full_attention_interval": 1}
+    fusion = ("mtp.pre_fc_norm_embedding.weight", "mtp.pre_fc_norm_hidden.weight", "mtp.fc.weight")
+    return HeadDecoder(fusion, body, changed)
+
+
+def _member(name: str, config: dict[str, Any], body: Tensors, head: Tensors) -> ZooMember:
+    return ZooMember(
+        name=name, config=config, body=body, head=head, heads=1, boundary=KERNEL, offset_norms=True,
+        head_type="qwen3_5", head_decoder=_head_decoder,
+    )  # fmt: skip
+
+
 def _qwen35(name: str, model_type: str, architecture: str, *, moe: bool, seed: int) -> ZooMember:
     draw = Drawer(seed)
     text = _decoder(f"{model_type}_text", moe=moe)
@@ -153,9 +173,8 @@ def _qwen35(name: str, model_type: str, architecture: str, *, moe: bool, seed: i
     }
     config = {"architectures": [architecture], "model_type": model_type, "text_config": text}
     body = _body(draw, "model.language_model.", moe=moe, next_layout=False)
-    return ZooMember(
-        name=name, config=config, body=body, head=_head(draw, moe=moe, next_layout=False), heads=1, boundary=KERNEL
-    )
+    head = _head(draw, moe=moe, next_layout=False)
+    return _member(name, config, body, head)
 
 
 def qwen35() -> ZooMember:
@@ -180,7 +199,8 @@ def qwen3_next() -> ZooMember:
         "mlp_only_layers": [],
     }
     body = _body(draw, "model.", moe=True, next_layout=True)
-    return ZooMember(
-        name="qwen3-next", config=config, body=body, head=_head(draw, moe=True, next_layout=True), heads=1,
-        boundary=KERNEL,
-    )  # fmt: skip
+    return _member("qwen3-next", config, body, _head(draw, moe=True, next_layout=True))
+
+
+PLACE = 1
+MEMBERS = {"qwen3.5": qwen35, "qwen3.5-moe": qwen35_moe, "qwen3-next": qwen3_next}

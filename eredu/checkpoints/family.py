@@ -1,0 +1,109 @@
+"""What eredu must know of a family before any weight is read, as a value: each folder's `facts.py` makes one.
+
+Whoever needs the cache kinds, wiring, tensor names, context or capability of a family asks this value, which
+`eredu.families.registry` finds by `model_type`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from eredu.checkpoints.caches import FULL, LayerCache
+from eredu.checkpoints.config import ModelConfig
+from eredu.checkpoints.wiring import AFTER_NORMS, Wiring
+
+CONTEXT_KEYS = ("max_position_embeddings", "max_sequence_length", "seq_length")
+"""Keys of config.json that may state how many tokens the model was made for, the first that is there counts."""
+MAX_HEADS = 1_000
+"""Past any checkpoint there is: a larger number is a damaged or hostile file."""
+
+CacheRule = Callable[[ModelConfig], "list[LayerCache | None]"]
+"""Cache of every layer, None where a layer has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadClaim:
+    """Heads that a config claims.
+
+    Attributes:
+        count: How many.
+        prefixes: Prefixes of their tensors, without the wrappers' (`model.`, `language_model.`).
+        required: Tensors that must be there, experts under one name whatever form they are stored in.
+    """
+
+    count: int
+    prefixes: tuple[str, ...]
+    required: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadFacts:
+    """A family's prediction heads.
+
+    Attributes:
+        claim: What a config claims.
+        runs: Whether eredu runs them: `heads.py` of the family's folder loads them.
+        inside: Whether the family's own checkpoints hold them, else directories of heads alone do.
+        cache: What each of them keeps.
+        wiring: How they are wired unless the checkpoint states it or a probe finds better.
+    """
+
+    claim: Callable[[ModelConfig], HeadClaim]
+    runs: bool = True
+    inside: bool = True
+    cache: LayerCache = FULL
+    wiring: Wiring = AFTER_NORMS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """One family of models.
+
+    Attributes:
+        folder: Its folder in `eredu.families`.
+        model_types: Names in config.json.
+        caches: What its layers keep; what mlx-lm's class of the family makes.
+        heads: Its prediction heads; None where it has none.
+        assistants: `model_type`s of checkpoints that only propose for one target of the family.
+        assumed: Settings that mlx-lm's class takes for granted, by key: a config that says otherwise is another model.
+            A missing key has the published default, which is what the class computes.
+        decoders: Names under which mlx-lm has the decoder, by `model_type`, where they differ.
+        context_keys: See `CONTEXT_KEYS`.
+        gguf: Its architectures in GGUF files.
+        gguf_assistants: Architectures in GGUF files of its assistants.
+        gguf_cache: What every layer keeps, where the metadata of a GGUF do not show it.
+    """
+
+    folder: str
+    model_types: tuple[str, ...]
+    caches: CacheRule
+    heads: HeadFacts | None = None
+    assistants: tuple[str, ...] = ()
+    assumed: Mapping[str, Any] = field(default_factory=dict)
+    decoders: Mapping[str, str] = field(default_factory=dict)
+    context_keys: tuple[str, ...] = CONTEXT_KEYS
+    gguf: tuple[str, ...] = ()
+    gguf_assistants: tuple[str, ...] = ()
+    gguf_cache: LayerCache | None = None
+
+    @property
+    def head_types(self) -> tuple[str, ...]:
+        """`model_type`s whose heads are known, in front of the ending of a directory of heads alone."""
+        return () if self.heads is None else self.model_types
+
+
+def claimed_heads(config: ModelConfig, key: str = "num_nextn_predict_layers", default: int = 0) -> int:
+    """Heads that a key claims. Raises `CheckpointError` for anything but a sensible whole number."""
+    return config.count(key, default, most=MAX_HEADS)
+
+
+def weights(prefix: str, *stems: str) -> list[str]:
+    """Names of the weights of several modules behind a prefix."""
+    return [f"{prefix}{stem}.weight" for stem in stems]
+
+
+def attention_weights(prefix: str) -> list[str]:
+    """Names of the projections of plain attention in the layer behind a prefix."""
+    return weights(f"{prefix}self_attn.", "q_proj", "k_proj", "v_proj", "o_proj")

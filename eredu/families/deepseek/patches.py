@@ -1,0 +1,89 @@
+"""Patches of mlx-lm's DeepSeek V3 and V3.2: group routing, the indexer's norm, and blocks computed as their rows."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import mlx.core as mx
+
+from eredu.families.decode_rows import BLOCK_ROWS
+from eredu.families.mlx_lm_patches import Patch, override
+from eredu.families.routing import group_routing
+
+INDEX_NORM_EPS = 1e-6
+"""Of DeepSeek's published inference code, which Transformers follows."""
+
+
+class RowBatchCache:
+    """A latent cache as attention sees it whose batch is the rows of one sequence.
+
+    Args:
+        cache: The layer's cache, of one sequence.
+        rows: Rows of the block; they are appended in order.
+    """
+
+    def __init__(self, cache: Any, rows: int) -> None:
+        self._cache = cache
+        self.offset = mx.arange(cache.offset, cache.offset + rows)
+
+    def update_and_fetch(self, latents: mx.array, keys: mx.array) -> tuple[mx.array, mx.array]:
+        """Append rows of shape (rows, 1, 1, width); return all rows for each, (rows, 1, length, width)."""
+        rows = latents.shape[0]
+        held = self._cache.update_and_fetch(latents.transpose(2, 1, 0, 3), keys.transpose(2, 1, 0, 3))
+        first, second = (mx.broadcast_to(array, (rows, *array.shape[1:])) for array in held)
+        return first, second
+
+
+def _latent_attention(original: type[Any]) -> dict[str, Any]:
+    """Rows in the batch: one pass over the weights, and one row of attention for each."""
+
+    def call(self: Any, x: mx.array, mask: Any = None, cache: Any = None) -> mx.array:
+        rows = x.shape[1]
+        if cache is None or x.shape[0] > 1 or not 1 < rows <= BLOCK_ROWS or getattr(mask, "ndim", 0) != 2:
+            return cast(mx.array, original.__call__(self, x, mask, cache))
+        batch = original.__call__(self, x.swapaxes(0, 1), mask[:, None, None], RowBatchCache(cache, rows))
+        return cast(mx.array, batch.swapaxes(0, 1))
+
+    return {"__call__": call}
+
+
+def _sparse_attention(original: type[Any]) -> dict[str, Any]:
+    """Rows in turn: the indexer picks keys by rank, and a rank must not depend on how a sum was ordered."""
+
+    def call(self: Any, x: mx.array, mask: Any = None, cache: Any = None) -> mx.array:
+        rows = x.shape[1]
+        if cache is None or x.shape[0] > 1 or not 1 < rows <= BLOCK_ROWS:
+            return cast(mx.array, original.__call__(self, x, mask, cache))
+        each = [original.__call__(self, x[:, row : row + 1], None, cache) for row in range(rows)]
+        return mx.concatenate(each, axis=1)
+
+    return {"__call__": call}
+
+
+def _set_index_norm(indexer: Any) -> None:
+    indexer.k_norm.eps = INDEX_NORM_EPS
+
+
+PATCHES = (
+    group_routing("deepseek_v3.MoEGate", "deepseek_v32.MoEGate"),
+    Patch(
+        name="index norm",
+        reason="mlx-lm norms the index keys with an epsilon of 1e-5; the published one is 1e-6.",
+        classes=("deepseek_v32.Indexer",),
+        change=_set_index_norm,
+    ),
+    Patch(
+        name="latent rows",
+        reason="mlx-lm folds the latent projections for one row, and unfolds the latents for several.",
+        classes=("deepseek_v3.DeepseekV3Attention",),
+        change=lambda module: override(module, _latent_attention),
+        of_blocks=True,
+    ),
+    Patch(
+        name="sparse rows",
+        reason="mlx-lm scores the index keys of several rows in one product, whose sums are ordered otherwise.",
+        classes=("deepseek_v32.DeepseekV32Attention",),
+        change=lambda module: override(module, _sparse_attention),
+        of_blocks=True,
+    ),
+)

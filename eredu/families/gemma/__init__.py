@@ -1,0 +1,1 @@
+"""Gemma 3 and 4: sliding windows with full attention in between; separate assistants, which eredu does not run yet."""

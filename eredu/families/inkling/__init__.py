@@ -1,0 +1,1 @@
+"""Inkling: attention with convolution tails; heads that eredu does not run yet."""

@@ -1,0 +1,1 @@
+"""Muse-Glimmer: windows and full attention; a separate block drafter, which eredu does not run yet."""

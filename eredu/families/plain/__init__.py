@@ -1,0 +1,1 @@
+"""Families without prediction heads that differ in their caches alone."""

@@ -1,0 +1,56 @@
+"""Facts of Qwen3-Next and Qwen3.5, dense and with experts."""
+
+from __future__ import annotations
+
+from eredu.checkpoints.cache_rules import by_layer_types
+from eredu.checkpoints.caches import FOLLOWED, FULL, LayerCache
+from eredu.checkpoints.config import ModelConfig
+from eredu.checkpoints.family import (
+    Family,
+    HeadClaim,
+    HeadFacts,
+    attention_weights,
+    claimed_heads,
+    weights,
+)
+
+
+def caches(config: ModelConfig) -> list[LayerCache | None]:
+    """Full attention in each `full_attention_interval`-th layer, gated delta in the others."""
+    n = max(1, config.count("full_attention_interval", 4))
+    default: list[LayerCache | None] = [FULL if i % n == n - 1 else FOLLOWED for i in range(config.layers)]
+    return by_layer_types(config, default, linear=FOLLOWED)
+
+
+def claim(config: ModelConfig) -> HeadClaim:
+    """Names as published; a directory of heads alone has one unless its config says otherwise."""
+    fewest = claimed_heads(config, default=int(config.holds_heads_alone))
+    count = claimed_heads(config, "mtp_num_hidden_layers", fewest)
+    required = weights("mtp.", "fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
+    for layer in (f"mtp.layers.{i}." for i in range(count)):
+        required += [*weights(layer, "input_layernorm", "post_attention_layernorm"), *attention_weights(layer)]
+        required += [*weights(f"{layer}self_attn.", "q_norm", "k_norm"), *_feed_forward(layer, config)]
+    return HeadClaim(count, ("mtp.",), tuple(required))
+
+
+def _feed_forward(layer: str, config: ModelConfig) -> list[str]:
+    projections = ("gate_proj", "up_proj", "down_proj")
+    if not config.count("num_experts", 0):
+        return weights(f"{layer}mlp.", *projections)
+    shared = [
+        *weights(f"{layer}mlp.shared_expert.", *projections),
+        *weights(f"{layer}mlp.", "gate", "shared_expert_gate"),
+    ]
+    return [*shared, *weights(f"{layer}mlp.experts.", *projections)]
+
+
+FAMILIES = (
+    Family(
+        folder="qwen",
+        model_types=("qwen3_next", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text"),
+        caches=caches,
+        heads=HeadFacts(claim=claim),
+        decoders={"qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"},
+        gguf=("qwen3next", "qwen35", "qwen35moe"),
+    ),
+)

@@ -1,0 +1,32 @@
+"""Every family that eredu knows: one line a folder, and how its facts are found by the names that files use.
+
+A family that is not listed is refused by inspection: guessing that its caches roll back would be the one mistake that
+speculation cannot survive.
+"""
+
+from __future__ import annotations
+
+from eredu.checkpoints.config import HEADS_ALONE
+from eredu.checkpoints.family import Family
+from eredu.families.deepseek import facts as deepseek
+from eredu.families.deepseek_v4 import facts as deepseek_v4
+from eredu.families.gemma import facts as gemma
+from eredu.families.inkling import facts as inkling
+from eredu.families.llama import facts as llama
+from eredu.families.muse import facts as muse
+from eredu.families.nemotron import facts as nemotron
+from eredu.families.plain import facts as plain
+from eredu.families.qwen import facts as qwen
+
+FOLDERS = (plain, llama, gemma, muse, qwen, nemotron, inkling, deepseek, deepseek_v4)
+FAMILIES: tuple[Family, ...] = tuple(family for folder in FOLDERS for family in folder.FAMILIES)
+
+MODEL_TYPES = {name: family for family in FAMILIES for name in (*family.model_types, *family.assistants)}
+"""Families by `model_type` of config.json."""
+ARCHITECTURES = {name: family for family in FAMILIES for name in (*family.gguf, *family.gguf_assistants)}
+"""Families by `general.architecture` of GGUF."""
+
+
+def find_family(model_type: str) -> Family | None:
+    """The family of a `model_type`, of a directory of heads alone too; None where eredu does not know it."""
+    return MODEL_TYPES.get(model_type.removesuffix(HEADS_ALONE))
