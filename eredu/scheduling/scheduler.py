@@ -149,7 +149,7 @@ class SpeculativeScheduler(Generic[SequenceT, BlockT, VerificationT]):
         if self._is_busy:
             raise EreduError("a turn was asked for inside a callback of another turn; take turns from outside only")
         self._settle()
-        # rule: scheduling.one-action-a-turn
+        # rule: scheduling.turn-uninterrupted
         turn = self._ring.next_turn()
         if turn is not None:
             self._serve(turn)

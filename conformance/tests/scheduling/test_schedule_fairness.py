@@ -46,7 +46,7 @@ class TurnLog:
         return sum(state.phase in SUBMITTED for state in self.scheduler._ring)
 
 
-# rule: scheduling.ring, scheduling.one-action-a-turn
+# rule: scheduling.ring, scheduling.turn-uninterrupted
 @pytest.mark.parametrize("requests", [1, 2, 3, 5])
 @pytest.mark.parametrize(("max_in_flight", "max_branches"), [(1, 1), (2, 1), (4, 4)])
 @pytest.mark.parametrize("max_group", [None, 1, 2])

@@ -90,7 +90,7 @@ FAULTS = (
     ),
     EngineFault(
         name="turn-serves-everybody",
-        rule="scheduling.one-action-a-turn",
+        rule="scheduling.turn-uninterrupted",
         story="A turn goes on through the ring, so that actions of several requests cannot be told apart or bounded.",
         seam=Wrapped(SpeculativeScheduler.turn, _everybody),
         killer=_FAIR,
