@@ -95,13 +95,14 @@ class LockStep:
 
     Args:
         pair: A name of `table_pairs`.
+        joins: Whether the executor joins the forwards of a group.
         options: The schedule.
     """
 
-    def __init__(self, pair: str, **options: Any) -> None:
+    def __init__(self, pair: str, *, joins: bool = True, **options: Any) -> None:
         chosen = PAIRS[pair]
         self.options = MtpSchedulerOptions(**options)
-        self.table = TableSchedule(chosen.target, chosen.drafter, options=self.options, react=self._react)
+        self.table = TableSchedule(chosen.target, chosen.drafter, options=self.options, react=self._react, joins=joins)
         self.scope = Scope(
             requests=(),
             ring=True,
@@ -151,10 +152,18 @@ class LockStep:
         raised = self._raises(lambda: self.table.scheduler.cancel(index))
         self._compare(f"cancellation of request {index}", self._without_victims(self.states, raised=raised))
 
-    def fail_at_next(self, method: str, *, after: bool) -> None:
-        """Let the next call of an executor's method raise, before its work or behind it."""
+    def fail_at_next(self, method: str, *, after: bool, place: int = 0, whole: bool = False) -> None:
+        """Let a call of an executor's method raise, before its work or behind it.
+
+        Args:
+            method: The method.
+            after: Whether it does its work first.
+            place: How many calls, members of a group counted singly, come first.
+            whole: Whether a submission raises for its whole group.
+        """
         executor = self.table.executor
-        executor.faults += (Fault(method, len(executor.called(method)) + 1, after=after),)
+        number = len(executor.called(method)) + 1 + place
+        executor.faults += (Fault(method, number, after=after, whole=whole and method == "submit"),)
 
     def cancel_at_next_event(self, index: int) -> None:
         """Cancel a request from inside the next callback."""
