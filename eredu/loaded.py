@@ -1,67 +1,24 @@
-"""A loaded model, whatever its backend: the door through which callers generate."""
+"""A loaded model on any backend, and its prepared calls: what the front door stands on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from eredu.contract.backend import GenerationBackend, SpeculativeGenerationBackend
 from eredu.contract.capability import MtpCapability
-from eredu.contract.constraint import Constraint
-from eredu.contract.errors import CapabilityError, OptionError
-from eredu.contract.events import Event, EventSink, RequestFinished, TokensCommitted
+from eredu.contract.errors import CapabilityError
+from eredu.contract.events import EventSink
 from eredu.contract.executor import SpeculativeExecutor
-from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
-from eredu.contract.randomness import RequestRandomness
-from eredu.contract.request import GenerationRequest
-from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
-from eredu.contract.terminal import FinishReason
+from eredu.contract.options import MtpSchedulerOptions
+from eredu.prepared import PreparedRequest
+from eredu.results import BatchResult, GenerationResult, Outputs, SpeculationReport
 from eredu.scheduling.run import run_requests
 from eredu.scheduling.trace import TraceSink
 
 B_co = TypeVar("B_co", bound=GenerationBackend, covariant=True)
 D = TypeVar("D")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreparedRequest:
-    """One prompt of a call, tokenized.
-
-    Attributes:
-        prompt: Prompt token ids, at least one.
-        options: Its options.
-        constraint: Its grammar, before the first output token.
-    """
-
-    prompt: Sequence[int]
-    options: GenerationOptions = field(default_factory=GenerationOptions)
-    constraint: Constraint | None = None
-
-
-@dataclass(frozen=True)
-class GenerationResult:
-    """One finished output.
-
-    Attributes:
-        tokens: Output ids, a terminal one included.
-        text: Visible text; empty where the backend has no tokenizer.
-        finish: Why it ended.
-        statistics: Its books.
-    """
-
-    tokens: tuple[int, ...]
-    text: str
-    finish: FinishReason
-    statistics: RequestStatistics
-
-
-@dataclass(frozen=True)
-class BatchResult:
-    """The outputs of one call, in the order of its requests, and the books of their schedule."""
-
-    results: tuple[GenerationResult, ...]
-    schedule: ScheduleStatistics
 
 
 @dataclass(frozen=True)
@@ -102,7 +59,8 @@ class LoadedModel(Generic[B_co]):
             replace(request, options=replace(request.options, max_proposals=0, lookahead_depth=None))
             for request in requests
         ]
-        call = _Call(self.backend, plain, seed, schedule, sink, trace)
+        report = SpeculationReport(None, "plain decoding was asked for")
+        call = _Call(self.backend, plain, seed, schedule, sink, trace, report)
         return self.backend.lend_plain(call)
 
     def generate_prepared_chat_mtp(
@@ -157,7 +115,8 @@ class LoadedModel(Generic[B_co]):
                 f"multi-token prediction is {capability.to_json()} for this model"
                 + (" without a drafter; give an assistant, or decode plainly" if drafter is None else "")
             )
-        call = _Call(backend, requests, seed, schedule, sink, trace)
+        report = SpeculationReport(capability.checkpoint, "multi-token prediction was asked for")
+        call = _Call(backend, requests, seed, schedule, sink, trace, report)
         return backend.lend_speculative(drafter, call)
 
 
@@ -171,62 +130,17 @@ class _Call:
     schedule: MtpSchedulerOptions | None
     sink: EventSink | None
     trace: TraceSink | None
+    report: SpeculationReport
 
     def visit(self, executor: SpeculativeExecutor[Any, Any, Any]) -> BatchResult:
         """Run the schedule and gather what it published."""
-        gathered = _Gathered(self.sink)
+        outputs = Outputs(self.sink)
         scheduler = run_requests(
             executor,
-            [self._resolve(index, request) for index, request in enumerate(self.requests)],
+            [request.resolve(self.backend, index=index, seed=self.seed) for index, request in enumerate(self.requests)],
             options=self.schedule,
-            sink=gathered,
+            sink=outputs,
             trace=self.trace,
         )
-        results = tuple(gathered.result(index) for index in range(len(self.requests)))
+        results = tuple(outputs.result(index, self.report) for index in range(len(self.requests)))
         return BatchResult(results, scheduler.statistics())
-
-    def _resolve(self, index: int, request: PreparedRequest) -> GenerationRequest:
-        options = request.options
-        if options.eos_ids is None:
-            options = replace(options, eos_ids=self.backend.eos_ids)
-        text = self.backend.output_text(options.stop_strings)
-        if text is None and options.stop_strings:
-            raise OptionError(
-                "stop_strings need a tokenizer, and this model was loaded without one; use stop_sequences"
-            )
-        own = options.seed is not None
-        return GenerationRequest(
-            index=index,
-            prompt=tuple(request.prompt),
-            options=options,
-            randomness=RequestRandomness.from_seed(options.seed or 0)
-            if own
-            else RequestRandomness.from_batch(self.seed, index),
-            constraint=request.constraint,
-            text=text,
-        )
-
-
-class _Gathered:
-    """Collects events into results, and passes them on."""
-
-    def __init__(self, sink: EventSink | None) -> None:
-        self._sink = sink
-        self._tokens: dict[int, list[int]] = {}
-        self._texts: dict[int, list[str]] = {}
-        self._finished: dict[int, RequestFinished] = {}
-
-    def __call__(self, event: Event) -> None:
-        match event:
-            case TokensCommitted():
-                self._tokens.setdefault(event.request, []).extend(event.tokens)
-                self._texts.setdefault(event.request, []).append(event.text)
-            case RequestFinished():
-                self._finished[event.request] = event
-        if self._sink is not None:
-            self._sink(event)
-
-    def result(self, index: int) -> GenerationResult:
-        finished = self._finished[index]
-        tokens = tuple(self._tokens.get(index, ()))
-        return GenerationResult(tokens, "".join(self._texts.get(index, ())), finished.reason, finished.statistics)

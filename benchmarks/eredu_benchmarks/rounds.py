@@ -29,7 +29,8 @@ from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.options import USUAL_PROPOSALS, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.terminal import OutputText
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.loaded import LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
+from eredu.prepared import PreparedRequest
 from eredu_benchmarks.machine import describe_machine
 from eredu_benchmarks.timed_executor import CallTimes, Settle, TimedExecutor
 

@@ -41,7 +41,8 @@ from eredu.contract.options import (
     SamplingOptions,
 )
 from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
-from eredu.loaded import BatchResult, PreparedRequest
+from eredu.prepared import PreparedRequest
+from eredu.results import BatchResult
 from eredu.scheduling.trace import TraceSink
 
 

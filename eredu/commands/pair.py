@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import eredu
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.errors import OptionError
 from eredu.contract.events import EventSink
 from eredu.contract.options import MtpSchedulerOptions
-from eredu.loaded import BatchResult, LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
+from eredu.prepared import PreparedRequest
+from eredu.results import BatchResult
 from eredu.scheduling.trace import TraceSink
 from eredu.text.chat_template import Message
 from eredu.text.tokenizer import Tokenizer
@@ -51,6 +52,8 @@ class Pair:
 
         Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to do.
         """
+        from eredu.engine.load import load_assistant, load_target  # noqa: PLC0415 (MLX, only for this)
+
         if assistant is not None and head is not None:
             raise OptionError("--assistant and --head are two drafters for one target; give one of them")
         if not mtp:
@@ -58,7 +61,7 @@ class Pair:
         with_heads = mtp and assistant is None
         tokenizer = load_tokenizer(resolve_checkpoint(model))
         draft_tokenizer = None if assistant is None else load_tokenizer(resolve_checkpoint(assistant))
-        target = eredu.load(
+        target = load_target(
             model,
             tokenizer=tokenizer,
             dtype=dtype,
@@ -69,7 +72,7 @@ class Pair:
         )
         if assistant is None or draft_tokenizer is None:
             return cls(target, None, tokenizer)
-        return cls(target, eredu.load_assistant(assistant, tokenizer=draft_tokenizer, dtype=dtype), tokenizer)
+        return cls(target, load_assistant(assistant, tokenizer=draft_tokenizer, dtype=dtype), tokenizer)
 
     @property
     def speculates(self) -> bool:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-import eredu
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.errors import OptionError
@@ -20,10 +19,11 @@ def probe_named(name: str, head: str | None, *, dtype: str) -> HeadProbe:
 
     Raises `OptionError` where there are none, and whatever loading them and `probe_heads` raise.
     """
+    from eredu.engine.load import load_target  # noqa: PLC0415 (MLX, only for this)
     from eredu.engine.probe import probe_heads, remember  # noqa: PLC0415 (MLX, only for this)
 
     tokenizer = load_tokenizer(resolve_checkpoint(name))
-    backend = eredu.load(name, tokenizer=tokenizer, head=head, dtype=dtype, settle=False).backend
+    backend = load_target(name, tokenizer=tokenizer, head=head, dtype=dtype, settle=False).backend
     if backend.target.heads is None:
         raise OptionError(f"{name} has no prediction heads to probe; name a directory of heads with --head")
     found = probe_heads(backend.target.heads, backend.target_model, tokenizer)

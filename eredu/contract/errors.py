@@ -57,3 +57,11 @@ class EngineError(EreduError):
 
 class EvidenceError(EreduError, ValueError):
     """What was given as evidence is no evidence: rows that are no distributions, or ledgers of different subjects."""
+
+
+class SessionError(EreduError):
+    """A session or stream was used after it was closed, or asked for what is not there yet."""
+
+
+class ThreadError(SessionError):
+    """A session or stream was used from another thread than the one that made it."""

@@ -164,8 +164,8 @@ class GenerationOptions:
                 "a branch is a guess at the bonus and at least one proposal behind it",
             )
         if self.eos_ids is not None:
-            object.__setattr__(self, "eos_ids", frozenset(self.eos_ids))
             _require_ids("eos_ids", self.eos_ids)
+            object.__setattr__(self, "eos_ids", frozenset(self.eos_ids))
         object.__setattr__(self, "stop_sequences", tuple(tuple(s) for s in self.stop_sequences))
         for sequence in self.stop_sequences:
             _require(bool(sequence), "stop_sequences holds an empty sequence, which would stop before any token")

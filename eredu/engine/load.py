@@ -15,7 +15,7 @@ from eredu.mlx.placement import Placement
 from eredu.text.tokenizer import Tokenizer
 
 
-def load(
+def load_target(
     name: str | Path,
     *,
     tokenizer: Tokenizer | None = None,

@@ -7,7 +7,6 @@ that two runs of one seed could differ in. Without a sink no field is computed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
 from eredu.contract.executor import ExecutorTraits, VerificationOutcome
@@ -17,7 +16,7 @@ from eredu.scheduling.phase import Phase
 from eredu.scheduling.request_state import RequestState
 from eredu.scheduling.resolution import Resolution
 
-TraceSink = Callable[[dict[str, Any]], None]
+TraceSink = Callable[[dict[str, object]], None]
 State = RequestState[Any, Any, Any]
 P = ParamSpec("P")
 
@@ -51,12 +50,12 @@ def _event(name: str) -> Callable[[Fields[P]], Write[P]]:
     """Turn a method that gives an event's fields into one that writes it; without a sink no field is computed."""
 
     def writing(fields: Fields[P]) -> Write[P]:
-        @wraps(fields)
         def write(self: Tracer, state: State, /, *args: P.args, **kwargs: P.kwargs) -> None:
             if self._sink is not None:
                 head = {"event": name, "turn": self.turn, "request": state.request.index}
                 self._sink({**head, **fields(self, state, *args, **kwargs)})
 
+        write.__doc__ = fields.__doc__
         return write
 
     return writing

@@ -19,7 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from eredu.contract.errors import TokenizerError
 
-Message = Mapping[str, Any]
+Message = Mapping[str, object]
 """One turn: `role`, `content`, and whatever else the template of the model reads."""
 
 TEMPLATE_FAILURES = (

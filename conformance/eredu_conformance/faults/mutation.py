@@ -2,14 +2,16 @@
 
     python -m eredu_conformance.faults.mutation [MODULE…]
 
-It runs on a copy of a checkout in which the three packages lie side by side, as mutmut wants them; what is mutated and
-which tests are run stands under `tool.mutmut` in pyproject.toml. What stays alive must stand in `survivors.md` beside
+It runs on a copy of a checkout in which the three packages lie side by side, as mutmut wants them, and in which no
+function of the spec notes the rules that it obeys: mutmut passes decorated functions over. What is mutated and which
+tests are run stands under `tool.mutmut` in pyproject.toml. What stays alive must stand in `survivors.md` beside
 this file, with the proof that it is equivalent. Exit status 0: just that. 1: something else is alive, or an entry is
 not any more. 2: mutmut could not run.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -19,6 +21,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from eredu_spec.sites import obeys
 
 SURVIVORS = Path(__file__).with_name("survivors.md")
 PACKAGES = ("eredu", "spec/eredu_spec", "reference/eredu_reference", "conformance")
@@ -85,6 +89,19 @@ def _lay_out(root: Path, folder: Path) -> None:
         ignored = shutil.ignore_patterns("__pycache__", "smollm2*")
         shutil.copytree(root / package, folder / Path(package).name, ignore=ignored)
     shutil.copy(root / "pyproject.toml", folder)
+    for file in (folder / "eredu_spec").rglob("*.py"):
+        file.write_text(without_notes(file.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def without_notes(text: str) -> str:
+    """The text of a module with empty lines in place of its `@obeys(…)`, which note where rules are obeyed."""
+    lines = text.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(text)):
+        for noted in getattr(node, "decorator_list", ()):
+            if isinstance(noted, ast.Call) and isinstance(noted.func, ast.Name) and noted.func.id == obeys.__name__:
+                span = slice(noted.lineno - 1, noted.end_lineno)
+                lines[span] = ["\n"] * len(lines[span])
+    return "".join(lines)
 
 
 def _mutmut(folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -12,28 +12,25 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from eredu import (
-    AcceptanceRule,
-    GenerationOptions,
-    GenerationRequest,
-    LoadedModel,
-    MtpSchedulerOptions,
-    PreparedRequest,
-    RequestFinished,
-    SamplingOptions,
-    SpeculativeExecutor,
-    SpeculativeScheduler,
-    TokensCommitted,
-    __version__,
-    load,
-    load_assistant,
-)
+from eredu import __version__
 from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.errors import OptionError
-from eredu.contract.events import Event
-from eredu.contract.options import MAX_PROPOSALS
+from eredu.contract.events import Event, RequestFinished, TokensCommitted
+from eredu.contract.executor import SpeculativeExecutor
+from eredu.contract.options import (
+    MAX_PROPOSALS,
+    AcceptanceRule,
+    GenerationOptions,
+    MtpSchedulerOptions,
+    SamplingOptions,
+)
 from eredu.contract.randomness import RequestRandomness
+from eredu.contract.request import GenerationRequest
+from eredu.engine.load import load_assistant, load_target
 from eredu.engine.mlx_backend import Assistant, MlxBackend
+from eredu.loaded import LoadedModel
+from eredu.prepared import PreparedRequest
+from eredu.scheduling.scheduler import SpeculativeScheduler
 from eredu_conformance.protocol.capabilities import Capabilities, Feature
 from eredu_conformance.protocol.errors import SkippedRunError
 from eredu_conformance.protocol.options import Acceptance, RunOptions, Schedule
@@ -113,7 +110,7 @@ def two_devices() -> EreduSubject:
 def _model(target: Path, heads: Path | None, placement: str) -> LoadedModel[MlxBackend]:
     """The target with the heads that a run names, and no others."""
     beside = None if heads == target else heads
-    return load(target, placement=placement, head=beside, with_heads=heads is not None)
+    return load_target(target, placement=placement, head=beside, with_heads=heads is not None)
 
 
 @lru_cache(maxsize=128)

@@ -8,23 +8,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from eredu import (
-    AcceptanceRule,
-    GenerationOptions,
-    GenerationRequest,
-    LoadedModel,
-    MtpSchedulerOptions,
-    PreparedRequest,
-    SamplingOptions,
-    SpeculativeExecutor,
-    TokensCommitted,
-    load,
-    load_assistant,
-)
 from eredu.checkpoints.opening import load_tokenizer
-from eredu.contract.events import Event
+from eredu.contract.events import Event, TokensCommitted
+from eredu.contract.executor import SpeculativeExecutor
+from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.randomness import RequestRandomness
+from eredu.contract.request import GenerationRequest
+from eredu.engine.load import load_assistant, load_target
 from eredu.engine.mlx_backend import MlxBackend
+from eredu.loaded import LoadedModel
+from eredu.prepared import PreparedRequest
 from eredu.scheduling.run import run_requests
 from eredu_conformance.subjects.forced_executor import ForcedExecutor, OwnDraft
 
@@ -133,7 +126,7 @@ def family_model(directory: Path) -> FamilyModel:
 
 def fresh_model(directory: Path) -> FamilyModel:
     """Load a directory again: nothing has run on the model."""
-    return FamilyModel(directory, load(directory))
+    return FamilyModel(directory, load_target(directory))
 
 
 def _prepared(asks: Sequence[Ask], depth: int) -> list[PreparedRequest]:

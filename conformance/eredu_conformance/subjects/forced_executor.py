@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
-from eredu import GenerationRequest
 from eredu.contract.constraint import Constraint
 from eredu.contract.executor import CommitPlan, ExecutorTraits, Submission, VerificationOutcome
+from eredu.contract.request import GenerationRequest
 from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
 from eredu.engine.target_executor import TargetExecutor
 

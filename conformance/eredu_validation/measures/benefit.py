@@ -17,7 +17,7 @@ from eredu.contract.executor import CommitPlan, SpeculativeExecutor, submit_alon
 from eredu.contract.randomness import RequestRandomness
 from eredu.contract.request import GenerationRequest
 from eredu.contract.statistics import RequestStatistics
-from eredu.loaded import PreparedRequest
+from eredu.prepared import PreparedRequest
 from eredu_validation.measures.emissions import request_seed
 from eredu_validation.measures.prompt_states import PROMPT_CHUNK
 from eredu_validation.measures.prompts import EncodedPrompt

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.contract.events import Event, TokensCommitted
-from eredu.loaded import PreparedRequest
+from eredu.prepared import PreparedRequest
 from eredu_validation.evidence import Block, Columns, Emission, Stratum, columns_of, strata_of
 from eredu_validation.measures.foreign import ForeignEngine, foreign_outputs
 from eredu_validation.measures.plain_rows import (

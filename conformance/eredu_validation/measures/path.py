@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from eredu.contract.options import AcceptanceRule, GenerationOptions
-from eredu.loaded import PreparedRequest
+from eredu.prepared import PreparedRequest
 from eredu_validation.measures.divergence import Divergence, look_into
 from eredu_validation.measures.emissions import request_seed
 from eredu_validation.measures.prompts import EncodedPrompt

@@ -14,7 +14,9 @@ from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.engine.models import AssistantModel, TargetModel
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.loaded import BatchResult, LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
+from eredu.prepared import PreparedRequest
+from eredu.results import BatchResult
 from eredu.scheduling.trace import TraceSink
 from eredu_validation.evidence import Fingerprint
 from eredu_validation.measures.foreign import ForeignEngine

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import eredu
 from eredu.checkpoints.wiring import Wiring
 from eredu.contract.errors import OptionError
+from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.alignment import FollowedRows
+from eredu.engine.load import load_target
+from eredu.prepared import PreparedRequest
 from eredu_benchmarks.benchmark import BenchmarkPlan, align_all
 from eredu_benchmarks.head_alignment import HeadRows, align_heads
 from eredu_benchmarks.held_out import Chat, HeldOutChats
@@ -40,7 +42,7 @@ def test_a_chain_takes_each_depth_at_its_own_token() -> None:
 
 @pytest.fixture(scope="module")
 def pair() -> BenchmarkPair:
-    return BenchmarkPair(eredu.load("tiny-qwen3.5", dtype="float32"))
+    return BenchmarkPair(load_target("tiny-qwen3.5", dtype="float32"))
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +53,8 @@ def chats(pair: BenchmarkPair) -> tuple[Chat, ...]:
     found = []
     for text in ("Write a short story about a dog.", "How do I bake bread?"):
         prompt = tokenizer.apply_chat([{"role": "user", "content": text}])
-        options = eredu.GenerationOptions(max_tokens=40, sampling=eredu.SamplingOptions(temperature=0.0))
-        request = eredu.PreparedRequest(prompt=prompt, options=options)
+        options = GenerationOptions(max_tokens=40, sampling=SamplingOptions(temperature=0.0))
+        request = PreparedRequest(prompt=prompt, options=options)
         reply = pair.model.generate_prepared_chat([request]).results[0].tokens
         found.append(Chat(np.array([*prompt, *reply]), len(prompt)))
     return tuple(found)
@@ -91,7 +93,7 @@ def test_other_wirings_are_measured_once(pair: BenchmarkPair, chats: tuple[Chat,
     plan = BenchmarkPlan(
         proposals=(2,),
         temperatures=(0.0,),
-        options=eredu.GenerationOptions(max_tokens=4),
+        options=GenerationOptions(max_tokens=4),
         repeats=1,
         chats=HeldOutChats({1.0: chats, 0.0: chats}),
     )
@@ -102,7 +104,7 @@ def test_other_wirings_are_measured_once(pair: BenchmarkPair, chats: tuple[Chat,
 
 
 def test_a_pair_without_drafter_says_so(tmp_path: Path) -> None:
-    bare = BenchmarkPair(eredu.load(zoo_member("llama").write(tmp_path)))
+    bare = BenchmarkPair(load_target(zoo_member("llama").write(tmp_path)))
     with pytest.raises(OptionError, match="no prediction heads to measure"):
         _ = bare.heads
     with pytest.raises(OptionError, match="there is no draft model"):

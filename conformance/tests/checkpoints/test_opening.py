@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-import eredu
 from eredu.checkpoints import opening
 from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.contract.errors import CheckpointError
+from eredu.engine.load import load_target
 from eredu_conformance.zoo import MEMBERS, Damage, Parts, write_damaged, write_head, zoo_member
 
 _WATCHED: list[Counter[str]] = []
@@ -47,7 +47,7 @@ def test_a_load_reads_every_file_once(name: str, tmp_path: Path) -> None:
     """mlx-lm reads config.json by itself, once more."""
     directory = zoo_member(name).write(tmp_path, parts=Parts.SHARDED)
     with opens_in(tmp_path) as opens:
-        eredu.load(directory, settle=False)
+        load_target(directory, settle=False)
     weights = {file: count for file, count in opens.items() if file.endswith(".safetensors")}
     assert weights == dict.fromkeys([file.name for file in tmp_path.glob("*.safetensors")], 1)
     assert opens["config.json"] == 2
@@ -59,7 +59,7 @@ def test_heads_beside_a_target_are_read_once(name: str, tmp_path: Path) -> None:
     target = zoo_member(name).write(tmp_path / "target")
     head = write_head(zoo_member(name), tmp_path / "head")
     with opens_in(head) as opens:
-        eredu.load(target, head=head, settle=False)
+        load_target(target, head=head, settle=False)
     assert opens == {"config.json": 1, "model.safetensors": 1}
 
 
@@ -74,7 +74,7 @@ def test_inspection_reads_every_file_once(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", MEMBERS)
 def test_inspection_and_loading_decide_alike(name: str, tmp_path: Path) -> None:
     report = inspect_checkpoint(zoo_member(name).write(tmp_path))
-    backend = eredu.load(tmp_path, settle=False).backend
+    backend = load_target(tmp_path, settle=False).backend
     assert report.heads.capability == backend.mtp_capability(None)
     assert report.context_limit == backend.target.context
     assert report.vocabulary_rows == backend.target.vocabulary_size
@@ -85,7 +85,7 @@ def test_inspection_and_loading_decide_alike(name: str, tmp_path: Path) -> None:
 def test_inspection_and_loading_refuse_in_the_same_words(damage: Damage, tmp_path: Path) -> None:
     directory = write_damaged(zoo_member("deepseek-v3"), tmp_path, damage)
     said = []
-    for read in (inspect_checkpoint, eredu.load):
+    for read in (inspect_checkpoint, load_target):
         with pytest.raises(CheckpointError) as raised:
             read(directory)
         said.append(str(raised.value))

@@ -17,8 +17,10 @@ from eredu.engine.assistant_executor import AssistantExecutor
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.engine.target_executor import TargetExecutor
-from eredu.loaded import BatchResult, GenerationResult, LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement, PlacementKind
+from eredu.prepared import PreparedRequest
+from eredu.results import BatchResult, GenerationResult
 from eredu_conformance.tiny_models import TinyDecoder
 
 Pair = tuple[LoadedCheckpoint, Assistant]

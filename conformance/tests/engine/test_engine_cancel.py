@@ -12,7 +12,7 @@ import pytest
 
 from eredu.contract.events import RequestFinished, TokensCommitted
 from eredu.contract.options import MtpSchedulerOptions
-from eredu.loaded import GenerationResult
+from eredu.results import GenerationResult
 from eredu.scheduling.phase import Phase
 from eredu.scheduling.scheduler import SpeculativeScheduler
 

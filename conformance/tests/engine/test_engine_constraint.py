@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eredu.contract.errors import ConstraintError
 from eredu.contract.options import MtpSchedulerOptions
-from eredu.loaded import GenerationResult
+from eredu.results import GenerationResult
 
 Decode = Callable[..., GenerationResult]
 VOCABULARY = 40

@@ -12,7 +12,7 @@ import pytest
 import eredu.engine.assistant_executor as assistant_module
 import eredu.engine.target_executor as target_module
 from eredu.contract.options import MtpSchedulerOptions
-from eredu.loaded import GenerationResult
+from eredu.results import GenerationResult
 
 Decode = Callable[..., GenerationResult]
 

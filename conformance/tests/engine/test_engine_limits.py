@@ -18,9 +18,11 @@ from eredu.contract.options import MtpSchedulerOptions
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.engine.models import AssistantModel, TargetModel
-from eredu.loaded import GenerationResult, LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Placement, PlacementKind
+from eredu.prepared import PreparedRequest
+from eredu.results import GenerationResult
 from eredu.scheduling.scheduler import SpeculativeScheduler
 from eredu_conformance.crafted.tokenizer import ALPHABET, tokenizer_config, tokenizer_json
 from eredu_conformance.tiny_models import TinyDecoder

@@ -10,8 +10,10 @@ import pytest
 
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.engine.mlx_backend import MlxBackend
-from eredu.loaded import GenerationResult, LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
+from eredu.prepared import PreparedRequest
+from eredu.results import GenerationResult
 
 Decode = Callable[..., GenerationResult]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.engine.checkpoint import LoadedCheckpoint
-from eredu.loaded import GenerationResult
+from eredu.results import GenerationResult
 from eredu_reference.acceptance import block_length, block_weights, rejection_length, residual
 from eredu_reference.requests import Sampling
 from eredu_reference.rows import processed_row

@@ -14,7 +14,8 @@ import pytest
 from eredu.contract.backend import GenerationBackend
 from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.terminal import OutputText
-from eredu.loaded import LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
+from eredu.prepared import PreparedRequest
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,7 +26,8 @@ from typing import Any
 from eredu.contract.backend import GenerationBackend
 from eredu.contract.executor import SpeculativeExecutor
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.loaded import LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
+from eredu.prepared import PreparedRequest
 from eredu.contract.terminal import OutputText
 
 

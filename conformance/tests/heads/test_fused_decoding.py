@@ -18,10 +18,12 @@ from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.embedded_executor import EmbeddedExecutor
 from eredu.engine.head_state import HeadState
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.loaded import GenerationResult, LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording
+from eredu.prepared import PreparedRequest
+from eredu.results import GenerationResult
 from eredu_conformance.zoo import zoo_member
 
 MEMBERS = ("qwen3.5", "qwen3.5-moe", "qwen3-next")

@@ -10,12 +10,12 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-import eredu
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.wiring import AFTER_NORMS, Wiring
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.engine import probe
 from eredu.engine.alignment import TargetRows, follow
+from eredu.engine.load import load_target
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.engine.probe import HeadProbe, probe_heads, probe_path, probe_text, settle_heads
 from eredu.families.fused_heads import FusedHeads
@@ -29,7 +29,7 @@ SHORT = " ".join(probe.ANSWER.split(" ")[:70])
 
 @pytest.fixture(scope="module")
 def backend() -> MlxBackend:
-    return eredu.load("tiny-qwen3.5", dtype="float32", settle=False).backend
+    return load_target("tiny-qwen3.5", dtype="float32", settle=False).backend
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +93,8 @@ def test_norms_shifted_twice_or_never_are_refused(
     config.pop("wiring")
     (directory / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match=f"{said}: its norms were shifted twice, or never"):
-        eredu.load("tiny-qwen3.5", dtype="float32", head=directory)
-    assert eredu.load("tiny-qwen3.5", dtype="float32", head=directory, settle=False).mtp_capability().is_ready
+        load_target("tiny-qwen3.5", dtype="float32", head=directory)
+    assert load_target("tiny-qwen3.5", dtype="float32", head=directory, settle=False).mtp_capability().is_ready
 
 
 def test_a_probe_is_remembered(backend: MlxBackend, heads: FusedHeads, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_no_text_no_probe(backend: MlxBackend, heads: FusedHeads) -> None:
 
 def test_random_heads_keep_their_family_s_wiring_and_are_not_refused(tmp_path: Path) -> None:
     """Flat distributions overlap with everything; that is no sign of files misread."""
-    loaded = eredu.load(zoo_member("qwen3.5").write(tmp_path), settle=False).backend
+    loaded = load_target(zoo_member("qwen3.5").write(tmp_path), settle=False).backend
     tokenizer, heads = loaded.target.tokenizer, loaded.target.heads
     assert tokenizer is not None
     assert isinstance(heads, FusedHeads)

@@ -15,9 +15,11 @@ from eredu.engine.embedded_executor import EmbeddedExecutor
 from eredu.engine.head_state import HeadState
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.families.staged_heads import StagedHeads
-from eredu.loaded import GenerationResult, LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording
+from eredu.prepared import PreparedRequest
+from eredu.results import GenerationResult
 from eredu_conformance.zoo import ZooMember, deepseek_v3, deepseek_v32, nemotron_h
 
 MEMBERS: dict[str, Callable[[], ZooMember]] = {

@@ -18,9 +18,10 @@ from eredu.engine.mlx_backend import MlxBackend
 from eredu.engine.probe import ANSWER, QUESTION
 from eredu.families.fused_heads import FINAL_NORM
 from eredu.families.staged_heads import StagedHeads
-from eredu.loaded import LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import Recording
+from eredu.prepared import PreparedRequest
 
 DEPTH = 3
 

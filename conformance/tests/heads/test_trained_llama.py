@@ -10,11 +10,13 @@ import os
 
 import pytest
 
-import eredu
 from eredu.checkpoints.names import target_path
 from eredu.checkpoints.wiring import Wiring
 from eredu.contract.options import GenerationOptions, SamplingOptions
+from eredu.engine.load import load_target
 from eredu.engine.probe import HeadProbe, probe_heads
+from eredu.loaded import LoadedModel
+from eredu.prepared import PreparedRequest
 
 HEAD = os.environ.get("EREDU_SMOLLM2_HEAD")
 pytestmark = [
@@ -24,12 +26,12 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def model() -> eredu.LoadedModel:  # type: ignore[type-arg]
-    return eredu.load("smollm2", head=HEAD, dtype="float32")
+def model() -> LoadedModel:  # type: ignore[type-arg]
+    return load_target("smollm2", head=HEAD, dtype="float32")
 
 
 @pytest.fixture(scope="module")
-def found(model: eredu.LoadedModel) -> HeadProbe:  # type: ignore[type-arg]
+def found(model: LoadedModel) -> HeadProbe:  # type: ignore[type-arg]
     target = model.backend.target
     return probe_heads(target.heads, model.backend.target_model, target.tokenizer)
 
@@ -51,10 +53,10 @@ def test_every_wrong_wiring_falls_short(found: HeadProbe) -> None:
             assert accept[0] < 0.1
 
 
-def test_greedy_tokens_are_the_plain_ones(model: eredu.LoadedModel) -> None:  # type: ignore[type-arg]
+def test_greedy_tokens_are_the_plain_ones(model: LoadedModel) -> None:  # type: ignore[type-arg]
     prompt = model.backend.target.tokenizer.apply_chat([{"role": "user", "content": "Name three colours."}])
     options = GenerationOptions(max_tokens=24, sampling=SamplingOptions(temperature=0.0))
-    request = eredu.PreparedRequest(prompt=prompt, options=options)
+    request = PreparedRequest(prompt=prompt, options=options)
     drafted = model.generate_prepared_chat_mtp(request)
     assert drafted.tokens == model.generate_prepared_chat([request]).results[0].tokens
     assert drafted.statistics.accepted > 0

@@ -13,9 +13,10 @@ from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.families.mlx_lm_patches import patch_layers
-from eredu.loaded import LoadedModel, PreparedRequest
+from eredu.loaded import LoadedModel
 from eredu.mlx.cache import SequenceCache
 from eredu.mlx.placement import Placement
+from eredu.prepared import PreparedRequest
 from eredu_conformance.zoo import zoo_member
 
 FAMILIES = ["deepseek-v3", "nemotron-h", "qwen3.5-moe"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eredu_conformance.faults.mutation import SURVIVORS, Survivor, listed, main, place_of, run
+from eredu_conformance.faults.mutation import SURVIVORS, Survivor, listed, main, place_of, run, without_notes
 from eredu_conformance.matrix import installed_places
 
 ENTRY = """# Survivors
@@ -65,6 +65,11 @@ def test_another_name_is_refused() -> None:
         place_of("eredu.contract.terminal.walk")
 
 
+def test_what_is_mutated_notes_no_rules_and_keeps_its_lines() -> None:
+    text = 'class A:\n    @obeys(\n        "a.b",\n    )\n    @property\n    def c(self):\n        return 1\n'
+    assert without_notes(text) == "class A:\n\n\n\n    @property\n    def c(self):\n        return 1\n"
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 def test_what_stays_alive_is_what_is_listed() -> None:
@@ -74,7 +79,8 @@ def test_what_stays_alive_is_what_is_listed() -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
-def test_a_module_alone() -> None:
+@pytest.mark.parametrize("module", ["eredu.scheduling.clipping", "eredu_spec.clipping"])
+def test_a_module_alone(module: str) -> None:
     pytest.importorskip("mutmut")
-    alive = run(installed_places().root, ["eredu.scheduling.clipping"])
+    alive = run(installed_places().root, [module])
     assert alive <= listed(SURVIVORS.read_text(encoding="utf-8")).keys()

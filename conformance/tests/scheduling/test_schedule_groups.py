@@ -164,18 +164,18 @@ def test_a_member_that_is_cancelled_in_flight_leaves_the_others(phase: Phase, vi
         assert table.tokens(index) == (() if index == victim else tuple(range(20)))
 
 
-def test_an_interrupt_of_a_submission_ends_its_members() -> None:
+def test_an_interrupt_of_a_submission_ends_its_members(monkeypatch: pytest.MonkeyPatch) -> None:
     table = together()
 
     def interrupt(_group: Sequence[Submission[Any, Any]]) -> list[Any]:
         raise KeyboardInterrupt
 
-    submit, table.executor.submit = table.executor.submit, interrupt  # type: ignore[method-assign]
+    monkeypatch.setattr(table.executor, "submit", interrupt)
     for _ in range(6):
         table.scheduler.turn()
     with pytest.raises(KeyboardInterrupt):
         table.scheduler.turn()
-    table.executor.submit = submit  # type: ignore[method-assign]
+    monkeypatch.undo()
     table.scheduler.run()
     assert [table.scheduler.finish(index) for index in range(3)] == [FinishReason.CANCELLED] * 3
     assert all(sequence.closed for sequence in table.tables.sequences)
@@ -204,7 +204,7 @@ def test_what_strikes_while_members_are_taken_up_ends_those_that_it_strikes(rais
     assert table.tokens(0) == tuple(range(20))
 
 
-def test_a_second_interrupt_leaves_no_member_alive() -> None:
+def test_a_second_interrupt_leaves_no_member_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     table = together()
     close = table.executor.close
 
@@ -213,7 +213,7 @@ def test_a_second_interrupt_leaves_no_member_alive() -> None:
         raise KeyboardInterrupt
 
     table.executor.faults = (Fault("submit", 1, whole=True),)
-    table.executor.close = interrupted  # type: ignore[method-assign]
+    monkeypatch.setattr(table.executor, "close", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         table.scheduler.run()
     assert len(caught.value.__notes__) == 3
@@ -222,10 +222,10 @@ def test_a_second_interrupt_leaves_no_member_alive() -> None:
     assert [len(table.ends(index)) for index in range(3)] == [1, 1, 1]
 
 
-def test_an_executor_that_loses_a_member_s_entry_ends_the_group() -> None:
+def test_an_executor_that_loses_a_member_s_entry_ends_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
     table = together()
     submit = table.executor.submit
-    table.executor.submit = lambda group: submit(group)[1:]  # type: ignore[method-assign]
+    monkeypatch.setattr(table.executor, "submit", lambda group: submit(group)[1:])
     errors = list(run_on(table))
     assert [str(error)[:45] for error in errors] == ["the executor answered a group of 3 with 2 ent"]
     assert [table.scheduler.finish(index) for index in range(3)] == [FinishReason.FAILED] * 3

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from mlx_lm.utils import load_model
 
-from eredu import GenerationOptions, PreparedRequest, SamplingOptions, load
 from eredu.checkpoints.names import shipped_path
+from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.alignment import FollowedRows, TargetRows, follow
+from eredu.engine.load import load_target
 from eredu.families.prediction_heads import PredictionHeads
+from eredu.prepared import PreparedRequest
 
 QWEN, DEEPSEEK = "tiny-qwen3.5", "tiny-deepseek-v3"
 NAMES = (QWEN, DEEPSEEK)
@@ -34,7 +36,7 @@ def chats(temperature: str) -> list[tuple[list[int], int]]:
 
 @cache
 def loaded(name: str) -> Any:
-    return load(name, dtype="float32")
+    return load_target(name, dtype="float32")
 
 
 @cache

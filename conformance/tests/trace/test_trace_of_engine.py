@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from eredu import LoadedModel, MtpSchedulerOptions, PreparedRequest
-from eredu.contract.options import AcceptanceRule, GenerationOptions, SamplingOptions
+from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
+from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
+from eredu.prepared import PreparedRequest
 from eredu_conformance.checks.check import CheckFailure, Kind
 from eredu_conformance.checks.registry import all_checks
 from eredu_conformance.checks.subject_session import Bench

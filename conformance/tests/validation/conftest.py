@@ -19,11 +19,11 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-import eredu
 from eredu.checkpoints.opening import load_tokenizer
 from eredu.commands.main import main
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine import target_executor
+from eredu.engine.load import load_assistant, load_target
 from eredu.mlx import acceptance
 from eredu.mlx.draws import coins
 from eredu_conformance.crafted import PairDirectories, crafted_pair
@@ -61,9 +61,9 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
     for name in ("qwen3.5", "llama"):
         path = zoo_member(name).write(tmp_path_factory.mktemp(name))
         tokenizer = load_tokenizer(path)
-        assistant = eredu.load_assistant(path, tokenizer=tokenizer) if name == "llama" else None
+        assistant = load_assistant(path, tokenizer=tokenizer) if name == "llama" else None
         made[name] = Subject(
-            model=eredu.load(path, tokenizer=tokenizer, with_heads=assistant is None, settle=False),
+            model=load_target(path, tokenizer=tokenizer, with_heads=assistant is None, settle=False),
             assistant=assistant,
             options=options,
             schedule=MtpSchedulerOptions(),

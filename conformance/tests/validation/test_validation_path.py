@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from eredu.loaded import PreparedRequest
 from eredu.mlx.rows import process_rows
+from eredu.prepared import PreparedRequest
 from eredu_validation.measures.divergence import Divergence, OtherDepth, noise_explains, other_depths
 from eredu_validation.measures.emissions import request_seed
 from eredu_validation.measures.path import SLACK, PathReport, check_path

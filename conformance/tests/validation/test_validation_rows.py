@@ -12,11 +12,11 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-import eredu
 from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine import assistant_executor, embedded_executor
 from eredu.engine.checkpoint import load_checkpoint
+from eredu.engine.load import load_target
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.engine.proposal import propose
 from eredu.loaded import LoadedModel
@@ -56,7 +56,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Subject:
     """Recurrent layers, and one head that is iterated."""
     path = zoo_member("qwen3.5").write(tmp_path_factory.mktemp("embedded"))
-    model = eredu.load(path, tokenizer=load_tokenizer(path), settle=False)
+    model = load_target(path, tokenizer=load_tokenizer(path), settle=False)
     heads = model.backend.target.heads
     assert heads is not None
     iterated = replace(model.backend.target, heads=heads.capped(3))

@@ -12,9 +12,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from eredu import load
 from eredu.checkpoints.wiring import Wiring
 from eredu.engine.checkpoint import LoadedCheckpoint
+from eredu.engine.load import load_target
 from eredu.engine.models import TargetModel
 from eredu_conformance.goldens import GOLDENS, PROMPT, ROWS, golden_named, head_golden_name
 from eredu_conformance.zoo import MEMBERS, Parts, zoo_edges, zoo_member
@@ -31,7 +31,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LoadedCh
     @cache
     def one(name: str) -> LoadedCheckpoint:
         parts = Parts.SHARDED if len(name) % 2 else Parts.ONE
-        return load(zoo_member(name).write(tmp_path_factory.mktemp("zoo") / "it", parts=parts)).backend.target
+        return load_target(zoo_member(name).write(tmp_path_factory.mktemp("zoo") / "it", parts=parts)).backend.target
 
     return one
 

@@ -8,12 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from eredu.contract.errors import SchedulerStalledError
-from eredu.contract.executor import VerificationOutcome
 from eredu.scheduling.actions import RequestActions
 from eredu.scheduling.endings import RequestEndings
 from eredu.scheduling.phase import TERMINAL, Phase, check_edge
 from eredu.scheduling.request_state import RequestState
-from eredu.scheduling.resolution import Resolution
 from eredu.scheduling.ring import Ring
 from eredu.scheduling.scheduler import SpeculativeScheduler
 from eredu.scheduling.trace import Tracer, TraceSink
@@ -59,17 +57,6 @@ def _noted(_right: Callable[[Scheduler, int], None], scheduler: Scheduler, index
 def _forgets_the_flight(right: Callable[[Endings, State], None], endings: Endings, state: State) -> None:
     state.round = None
     right(endings, state)
-
-
-def _grows(
-    right: Callable[[Tracer, State, VerificationOutcome, Resolution], None],
-    tracer: Tracer,
-    state: State,
-    outcome: VerificationOutcome,
-    resolution: Resolution,
-) -> None:
-    state.output.extend(resolution.walk.emitted)
-    right(tracer, state, outcome, resolution)
 
 
 def _a_row_more(right: Callable[[Tracer, TraceSink | None], None], tracer: Tracer, sink: TraceSink | None) -> None:
@@ -164,7 +151,9 @@ FAULTS = (
         name="output-grows-where-it-is-resolved",
         rule="commit.on-copies",
         story="The output grows where it is resolved, and a commit that raises leaves tokens that no cache holds.",
-        seam=Wrapped(Tracer.resolve, _grows),
+        seam=Rewritten(
+            RequestActions.resolve, "T.resolve(S, O, N)", "(S.output.extend(N.walk.emitted), T.resolve(S, O, N))"
+        ),
         killer=_TRACE,
     ),
     EngineFault(

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import eredu
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.engine.load import load_target
 from eredu_conformance.subjects.evidence.checkpoint_models import CheckpointHead, CheckpointTarget
 from eredu_conformance.subjects.evidence.checkpoint_rows import CheckpointRows
 from eredu_conformance.subjects.evidence.table_subject import OFF, OneNumberSource, blocks_of
@@ -57,7 +57,7 @@ class Checkpoint:
     def load(cls, name: str = NAME) -> Checkpoint:
         """Load a checkpoint with heads, in float32."""
         tokenizer = load_tokenizer(resolve_checkpoint(name))
-        model = eredu.load(name, tokenizer=tokenizer, dtype="float32")
+        model = load_target(name, tokenizer=tokenizer, dtype="float32")
         plain = Subject(
             model=model, assistant=None, options=GenerationOptions(max_tokens=1), schedule=MtpSchedulerOptions()
         )

@@ -1,0 +1,77 @@
+"""Speculation as a value: what a caller wishes of a drafter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from eredu.contract.capability import MtpCapability, MtpCheckpointKind, MtpState
+from eredu.contract.errors import OptionError
+from eredu.contract.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions, MtpSchedulerOptions
+
+if TYPE_CHECKING:
+    from eredu.engine.mlx_backend import Assistant
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speculation:
+    """How a call speculates. It is done as it stands here, or refused: it never turns into plain decoding.
+
+    Attributes:
+        assistant: A draft model: its name or path, or one in memory. None takes the one that the model was loaded
+            with, else the heads in the target's checkpoint.
+        proposals: K, the proposals asked for in each round. 0 is plain decoding, for which no drafter is needed, with
+            the draws of `acceptance`: the reference that `coupled` equals token by token.
+        acceptance: `rejection`, `block` or `coupled`; greedy requests need none and ignore it.
+        lookahead: Whether a branch is drafted while a verification is in flight.
+        adaptive_lookahead: Whether a request whose branches do not pay stops drafting them.
+        lookahead_depth: Tokens of a branch, the guess at the bonus included; None means K + 1.
+    """
+
+    assistant: str | Path | Assistant | None = None
+    proposals: int = USUAL_PROPOSALS
+    acceptance: AcceptanceRule | Literal["rejection", "block", "coupled"] = AcceptanceRule.REJECTION
+    lookahead: bool = True
+    adaptive_lookahead: bool = True
+    lookahead_depth: int | None = None
+    request: GenerationOptions = field(init=False, repr=False, compare=False)
+    """What it sets for each request."""
+    schedule: MtpSchedulerOptions = field(init=False, repr=False, compare=False)
+    """What it sets for the schedule."""
+
+    def __post_init__(self) -> None:
+        try:
+            request = GenerationOptions(
+                acceptance=self.acceptance,  # type: ignore[arg-type]  # a rule's name is made a rule there
+                max_proposals=self.proposals,
+                lookahead_depth=self.lookahead_depth,
+            )
+        except OptionError as error:
+            raise OptionError(str(error).replace("max_proposals (K)", "proposals (K)")) from None
+        schedule = MtpSchedulerOptions(lookahead=self.lookahead, adaptive_lookahead=self.adaptive_lookahead)
+        object.__setattr__(self, "request", request)
+        object.__setattr__(self, "schedule", schedule)
+
+
+Wish = Literal["auto"] | Speculation | None
+"""`auto` speculates where there is a drafter, None decodes plainly, a `Speculation` is done or refused."""
+
+PLAIN = Speculation(proposals=0)
+"""Plain decoding."""
+
+
+def describe(capability: MtpCapability, assistant: Path | None) -> str:
+    """Who proposes, or why nobody can, in one sentence."""
+    match capability:
+        case MtpCapability(state=MtpState.UNAVAILABLE):
+            return (
+                "there are no prediction heads (the checkpoint has none that eredu can use, or they were left aside) "
+                "and no assistant; name a draft model with assistant=…, or a directory of heads with head=…"
+            )
+        case MtpCapability(state=MtpState.UNSUPPORTED, architecture=architecture):
+            return f"caches of {architecture} cannot be rolled back exactly yet, so speculation could change the output"
+        case MtpCapability(checkpoint=MtpCheckpointKind.EMBEDDED):
+            return "the prediction heads of the target propose"
+        case _:
+            return f"the assistant in {assistant} proposes"
