@@ -19,18 +19,14 @@ from eredu_conformance.subjects.table_schedule import TableSchedule, table_reque
 
 PAIRS = table_pairs()
 SCRIPT = Script(64, (60,), tuple(range(60)))
-REQUESTS = [
-    table_request(index, SCRIPT.prompt, GenerationOptions(max_tokens=20, max_proposals=3)) for index in range(3)
-]
-
-
-def together(**arguments: Any) -> TableSchedule:
-    """Three requests that were submitted together once, and will be again."""
-    table = TableSchedule(SCRIPT.target, SCRIPT.drafter((5, 11)), options=STEADY, **arguments)
-    return table.add(*REQUESTS)
-
-
+OPTIONS = GenerationOptions(max_tokens=20, max_proposals=3)
+REQUESTS = [table_request(index, SCRIPT.prompt, OPTIONS) for index in range(3)]
 STEADY = MtpSchedulerOptions(adaptive_lookahead=False)
+
+
+def together(options: MtpSchedulerOptions = STEADY, **arguments: Any) -> TableSchedule:
+    """Three requests whose first verifications are one group."""
+    return TableSchedule(SCRIPT.target, SCRIPT.drafter((5, 11)), options=options, **arguments).add(*REQUESTS)
 
 
 def run_on(table: TableSchedule) -> Iterator[BaseException]:
