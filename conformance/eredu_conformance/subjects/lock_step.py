@@ -301,7 +301,7 @@ class LockStep:
         if str(self.table.scheduler.finish(index)) in {"cancelled", "failed"}:
             return
         pair = self.pair
-        alone = TableSchedule(pair.target, pair.drafter, options=self.options.with_lookahead(False)).run(request)
+        alone = TableSchedule(pair.target, pair.drafter, options=replace(self.options, lookahead=False)).run(request)
         for name, seen, due in (
             ("tokens", self.table.tokens(index), alone.tokens(index)),
             ("finish", self.table.scheduler.finish(index), alone.scheduler.finish(index)),
