@@ -11,7 +11,6 @@ import pytest
 
 import eredu.scheduling.actions as actions
 import eredu.scheduling.resolution as resolution
-import eredu_conformance.subjects.table_executor as table_executor
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.scheduling.clipping import Depth, clip_depth
 from eredu.scheduling.endings import RequestEndings
@@ -29,6 +28,7 @@ from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.subjects.eredu import EreduSubject
 from eredu_conformance.subjects.instrumented_executor import InstrumentedExecutor
 from eredu_conformance.subjects.lock_step import DivergenceError, LockStep, machine_look
+from eredu_conformance.subjects.table_forward import forward
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -248,12 +248,12 @@ def test_a_member_s_failure_that_takes_others_along_is_seen(monkeypatch: pytest.
 # rule: scheduling.group-changes-nothing
 def test_rows_of_a_neighbour_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     finish(three_in_a_group())
-    right = table_executor.forward
+    right = forward
 
     def wrong(*given: Any) -> Any:
         rows = right(*given)
         return [*rows[1:], *rows[:1]]
 
-    monkeypatch.setattr(table_executor, "forward", wrong)
+    monkeypatch.setattr("eredu_conformance.subjects.table_executor.forward", wrong)
     with pytest.raises(DivergenceError, match="in company request 0 has tokens"):
         finish(three_in_a_group())
