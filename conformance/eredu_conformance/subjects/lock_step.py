@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from eredu.contract.events import Event
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.scheduling.phase import Phase
-from eredu_conformance.oracles.grammars import bracket_grammar
+from eredu_conformance.harness.grammars import bracket_grammar
 from eredu_conformance.subjects.grammar_state import GrammarState
 from eredu_conformance.subjects.instrumented_executor import METHODS, Fault, InjectedFaultError
 from eredu_conformance.subjects.table_pairs import Pair, table_pairs
