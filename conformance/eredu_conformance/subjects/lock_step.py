@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from eredu.contract.events import Event
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.request import GenerationRequest
 from eredu.scheduling.phase import Phase
 from eredu_conformance.harness.grammars import bracket_grammar
 from eredu_conformance.subjects.grammar_state import GrammarState
@@ -95,19 +96,22 @@ class LockStep:
 
     Args:
         pair: A name of `table_pairs`.
+        joins: Whether the executor joins the forwards of a group.
         options: The schedule.
     """
 
-    def __init__(self, pair: str, **options: Any) -> None:
-        chosen = PAIRS[pair]
+    def __init__(self, pair: str, *, joins: bool = True, **options: Any) -> None:
+        self.pair = PAIRS[pair]
         self.options = MtpSchedulerOptions(**options)
-        self.table = TableSchedule(chosen.target, chosen.drafter, options=self.options, react=self._react)
+        self.table = TableSchedule(
+            self.pair.target, self.pair.drafter, options=self.options, react=self._react, joins=joins
+        )
         self.scope = Scope(
             requests=(),
             ring=True,
             max_in_flight=self.options.max_in_flight,
             max_branches=self.options.max_branches,
-            max_group=1,
+            max_group=self.options.max_group,
         )
         self.states: tuple[State, ...] = ((),)
         self.replay = Replay()
@@ -151,10 +155,18 @@ class LockStep:
         raised = self._raises(lambda: self.table.scheduler.cancel(index))
         self._compare(f"cancellation of request {index}", self._without_victims(self.states, raised=raised))
 
-    def fail_at_next(self, method: str, *, after: bool) -> None:
-        """Let the next call of an executor's method raise, before its work or behind it."""
+    def fail_at_next(self, method: str, *, after: bool, place: int = 0, whole: bool = False) -> None:
+        """Let a call of an executor's method raise, before its work or behind it.
+
+        Args:
+            method: The method.
+            after: Whether it does its work first.
+            place: How many calls, members of a group counted singly, come first.
+            whole: Whether a submission raises for its whole group.
+        """
         executor = self.table.executor
-        executor.faults += (Fault(method, len(executor.called(method)) + 1, after=after),)
+        number = len(executor.called(method)) + 1 + place
+        executor.faults += (Fault(method, number, after=after, whole=whole and method == "submit"),)
 
     def cancel_at_next_event(self, index: int) -> None:
         """Cancel a request from inside the next callback."""
@@ -168,6 +180,8 @@ class LockStep:
         finding = self.replay.unfinished(self.replayed)
         if finding is not None:
             raise DivergenceError(str(finding))
+        for sequence in self.table.tables.sequences:
+            self._compare_alone(sequence.request)
 
     def _react(self, event: Event) -> None:  # noqa: ARG002
         victim, self.victim_at_next_event = self.victim_at_next_event, None
@@ -181,6 +195,11 @@ class LockStep:
             action()
         except InjectedFaultError:
             failed = [each for each in self._numbers() if str(self.table.scheduler.finish(each)) == "failed"]
+            if not self.table.executor.struck.issuperset(failed):
+                self.states = ()
+                raise DivergenceError(
+                    f"requests {failed} failed, and {self.table.executor.struck} were struck"
+                ) from None
             self._raises(lambda: self.table.scheduler.cancel(failed[0]))
             return True
         except Exception as error:
@@ -272,6 +291,29 @@ class LockStep:
             ends=len(self.table.ends(index)),
             statistics=Statistics(*(getattr(statistics, name) for name in Statistics._fields)),
         )
+
+    def _compare_alone(self, request: GenerationRequest) -> None:
+        """Whoever came to an end of its own gave what it gives alone: the machine knows no tokens.
+
+        Lookahead is off there; it may change none of the counters that are compared.
+        """
+        index = request.index
+        if str(self.table.scheduler.finish(index)) in {"cancelled", "failed"}:
+            return
+        pair = self.pair
+        alone = TableSchedule(pair.target, pair.drafter, options=replace(self.options, lookahead=False)).run(request)
+        for name, seen, due in (
+            ("tokens", self.table.tokens(index), alone.tokens(index)),
+            ("finish", self.table.scheduler.finish(index), alone.scheduler.finish(index)),
+            ("counters", self._counters(self.table, index), self._counters(alone, index)),
+        ):
+            if seen != due:
+                raise DivergenceError(f"in company request {index} has {name} = {seen}, and alone {due}")
+
+    @staticmethod
+    def _counters(table: TableSchedule, index: int) -> tuple[tuple[int, ...], ...]:
+        statistics = table.scheduler.request_statistics(index)
+        return statistics.rounds_by_length, statistics.drafted_by_position, statistics.accepted_by_position
 
     def _follow_trace(self, action: str) -> None:
         """The trace of the action, too, is a run of the machine."""
