@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from eredu.contract.errors import OptionError
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.engine.mlx_backend import Assistant, MlxBackend, attention_bucket
-from eredu.engine.models import AssistantModel, TargetModel
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.loaded import LoadedModel
+from eredu.mlx.models import AssistantModel, TargetModel
 from eredu.prepared import PreparedRequest
 from eredu_benchmarks.mlx_vlm_peer import VlmPeer
 from eredu_benchmarks.run import Run

@@ -8,7 +8,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from eredu.checkpoints.names import shipped_path
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 
 LENGTH, ROWS = 16, 5
 

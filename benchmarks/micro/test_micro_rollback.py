@@ -5,7 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from eredu.mlx.cache import RollbackCache
+from eredu.mlx.caches.full import RollbackCache
 
 LAYERS, HEADS, WIDTH, LENGTH, ROWS = 30, 3, 64, 500, 5
 

@@ -14,9 +14,9 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from eredu.engine.models import TargetModel
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.teacher_forcing import outputs_along
+from eredu.mlx.models import TargetModel
 from eredu.mlx.taps import Recording
 
 CHUNK_ROWS = 64

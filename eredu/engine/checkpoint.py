@@ -20,8 +20,8 @@ from eredu.families.mlx_lm_patches import patch_layers, patch_target
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel, Split, cast_model, confirm_split, is_quantized, load_directory
+from eredu.mlx.caches.recurrent import Recurrence
 from eredu.mlx.gguf import load_gguf
-from eredu.mlx.recurrent import Recurrence
 from eredu.text.tokenizer import Tokenizer
 
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}

@@ -11,15 +11,18 @@ from eredu.contract.backend import SpeculativeGenerationBackend
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CapabilityError, TokenizerError
 from eredu.contract.terminal import OutputText
-from eredu.engine.assistant_executor import AssistantExecutor
+from eredu.drafters.assistant import AssistantDrafter
+from eredu.drafters.heads import HeadsDrafter
+from eredu.drafters.none import NoDrafter
+from eredu.drafters.target_view import MlxDrafter
 from eredu.engine.checkpoint import LoadedCheckpoint
-from eredu.engine.embedded_executor import EmbeddedExecutor
-from eredu.engine.models import AssistantModel, TargetModel
-from eredu.engine.target_executor import TargetExecutor
+from eredu.engine.executor import MlxExecutor
 from eredu.mlx.adapter import patch_attention
-from eredu.mlx.cache import RollbackCache, SequenceCache
+from eredu.mlx.caches.full import RollbackCache
+from eredu.mlx.caches.row import RowCache
+from eredu.mlx.caches.sequence import SequenceCache
+from eredu.mlx.models import AssistantModel, TargetModel
 from eredu.mlx.placement import Placement, on_cuda
-from eredu.mlx.row_cache import RowCache
 from eredu.text.fingerprint import require_same_tokenizer
 
 CUDA_BUCKET = 512
@@ -68,32 +71,34 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant]):
             return MtpCapability.unavailable()
         kind = MtpCheckpointKind.EMBEDDED if drafter is None else MtpCheckpointKind.SEPARATE
         for checkpoint in (self.target, *([] if drafter is None else [drafter.checkpoint])):
-            if _stubborn_kinds(checkpoint):
+            if _kinds_without_rollback(checkpoint):
                 return MtpCapability.unsupported(kind, checkpoint.architecture)
         return MtpCapability.ready(kind)
 
     @contextmanager
-    def plain_executor(self) -> Iterator[TargetExecutor]:
+    def plain_executor(self) -> Iterator[MlxExecutor]:
         """An executor that proposes nothing."""
-        yield TargetExecutor(self.target_model, self.placement)
+        yield MlxExecutor(self.target_model, NoDrafter(), self.placement)
 
     @contextmanager
-    def speculative_executor(self, drafter: Assistant | None) -> Iterator[EmbeddedExecutor | AssistantExecutor]:
+    def speculative_executor(self, drafter: Assistant | None) -> Iterator[MlxExecutor]:
         """An executor that proposes with an assistant, or (None) with the target's heads.
 
         Raises `CapabilityError` where a cache cannot be rolled back exactly, `TokenizerError` where the assistant's
         tokenizer is not the target's.
         """
-        if drafter is None:
-            if self.target.heads is None:
-                raise CapabilityError("this target has no heads that eredu can use; give an assistant")
-            _require_rollback("target", self.target)
-            yield EmbeddedExecutor(self.target_model, self.target.heads, self.placement)
-            return
-        for role, checkpoint in (("target", self.target), ("assistant", drafter.checkpoint)):
-            # rule: capability.no-silent-fallback, rollback.exact-state
-            _require_rollback(role, checkpoint)
-        yield AssistantExecutor(self.target_model, self.assistant_model(drafter), self.placement)
+        # rule: capability.no-silent-fallback, rollback.exact-state
+        _require_rollback("target", self.target)
+        yield MlxExecutor(self.target_model, self.make_drafter(drafter), self.placement)
+
+    def make_drafter(self, drafter: Assistant | None) -> MlxDrafter:
+        """The drafter that a caller means; raises as `speculative_executor`. Here alone their kinds are told apart."""
+        if drafter is not None:
+            _require_rollback("assistant", drafter.checkpoint)
+            return AssistantDrafter(self.assistant_model(drafter), self.placement)
+        if self.target.heads is None:
+            raise CapabilityError("this target has no heads that eredu can use; give an assistant")
+        return HeadsDrafter(self.target.heads, self.target_model, self.placement)
 
     @cached_property
     def target_model(self) -> TargetModel:
@@ -160,12 +165,12 @@ def attention_cache(checkpoint: LoadedCheckpoint) -> type[RollbackCache]:
     return RowCache if attention_bucket() is not None and patch_attention(checkpoint.model) else RollbackCache
 
 
-def _stubborn_kinds(checkpoint: LoadedCheckpoint) -> frozenset[str]:
+def _kinds_without_rollback(checkpoint: LoadedCheckpoint) -> frozenset[str]:
     return SequenceCache(checkpoint.model, recurrences=checkpoint.recurrences).kinds_without_rollback
 
 
 def _require_rollback(role: str, checkpoint: LoadedCheckpoint) -> None:
-    kinds = _stubborn_kinds(checkpoint)
+    kinds = _kinds_without_rollback(checkpoint)
     if kinds:
         raise CapabilityError(
             f"the {role} in {checkpoint.path} ({checkpoint.architecture}) has caches of kind "

@@ -23,9 +23,9 @@ from eredu.checkpoints.names import cache_directory
 from eredu.contract.errors import CapabilityError, CheckpointError, TokenizerError
 from eredu.engine.alignment import FollowedRows, TargetRows, follow
 from eredu.engine.checkpoint import LoadedCheckpoint
-from eredu.engine.models import TargetModel
 from eredu.families.filling import parameters_of
 from eredu.families.prediction_heads import PredictionHeads
+from eredu.mlx.models import TargetModel
 from eredu.text.tokenizer import Tokenizer
 
 QUESTION = "Tell me what the keeper of the lighthouse does on a winter morning."

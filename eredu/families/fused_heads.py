@@ -20,7 +20,7 @@ from eredu.families.filling import parameters_of
 from eredu.families.head_tensors import HeadTensors
 from eredu.families.prediction_heads import HeadTraits
 from eredu.families.target_parts import TargetParts
-from eredu.mlx.cache import RollbackCache
+from eredu.mlx.caches.full import RollbackCache
 from eredu.mlx.taps import Recording, tap
 
 PREFIX = "mtp."

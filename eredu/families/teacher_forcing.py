@@ -12,7 +12,8 @@ from typing import Any
 import mlx.core as mx
 
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.mlx.cache import RollbackCache, RollbackList
+from eredu.mlx.caches.composite import RollbackList
+from eredu.mlx.caches.full import RollbackCache
 
 
 class ForkedCache:

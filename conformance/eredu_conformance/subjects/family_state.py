@@ -11,8 +11,8 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from eredu.engine.models import TargetModel
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
+from eredu.mlx.models import TargetModel
 from eredu_conformance.subjects.family import FamilyModel
 
 

@@ -15,8 +15,9 @@ import mlx.core as mx
 from eredu.contract.constraint import Constraint
 from eredu.contract.executor import CommitPlan, ExecutorTraits, Submission, VerificationOutcome
 from eredu.contract.request import GenerationRequest
-from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
-from eredu.engine.target_executor import TargetExecutor
+from eredu.drafters.draft_block import MlxBlock
+from eredu.engine.executor import MlxExecutor
+from eredu.engine.sequence import MlxSequence, MlxVerification
 
 
 class OwnDraft(NamedTuple):
@@ -44,7 +45,7 @@ class ForcedExecutor:
         own: What the inner executor would have proposed, round by round.
     """
 
-    inner: TargetExecutor
+    inner: MlxExecutor
     output: Sequence[int]
     wrong: Sequence[int]
     depth: int

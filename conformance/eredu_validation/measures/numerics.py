@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.contract.options import SamplingOptions
-from eredu.engine.models import TargetModel
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
+from eredu.mlx.models import TargetModel
 from eredu.mlx.rows import process_rows
 from eredu_validation.measures.plain_rows import Rows, normalised
 from eredu_validation.measures.prompt_states import read_prompt

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.contract.options import SamplingOptions
-from eredu.engine.models import AssistantModel, TargetModel
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.teacher_forcing import outputs_along
 from eredu.mlx.history import HistoryRows
+from eredu.mlx.models import AssistantModel, TargetModel
 from eredu.mlx.rows import process_rows
 from eredu_validation.measures.prompt_states import PromptState, PromptStates
 

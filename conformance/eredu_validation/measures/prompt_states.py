@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import mlx.core as mx
 
-from eredu.engine.models import AssistantModel, TargetModel
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
+from eredu.mlx.models import AssistantModel, TargetModel
 
 PROMPT_CHUNK = 512
 """Prompt tokens fed at once."""

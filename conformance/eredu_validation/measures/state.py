@@ -21,7 +21,7 @@ from eredu.contract.options import AcceptanceRule, GenerationOptions, SamplingOp
 from eredu.contract.randomness import RequestRandomness
 from eredu.contract.request import GenerationRequest
 from eredu.engine.sequence import MlxSequence
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.rows import process_rows
 from eredu_validation.measures.numerics import feed_rows, total_variation
 from eredu_validation.measures.plain_rows import normalised
@@ -216,10 +216,12 @@ class _Forcing:
 
 def _twin(sequence: MlxSequence) -> MlxSequence:
     """A sequence at rest once more, so that its prompt need not be read for each commit."""
-    drafter = None if sequence.drafter is None else sequence.drafter.clone()
-    heads = copy.deepcopy(sequence.heads)
     return replace(
-        sequence, tokens=[*sequence.tokens], target=sequence.target.clone(), drafter=drafter, heads=heads, running=[]
+        sequence,
+        tokens=[*sequence.tokens],
+        target=sequence.target.clone(),
+        drafter=copy.deepcopy(sequence.drafter),
+        running=[],
     )
 
 

@@ -12,9 +12,9 @@ from typing import Any
 from eredu.contract.events import EventSink
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.engine.models import AssistantModel, TargetModel
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.loaded import LoadedModel
+from eredu.mlx.models import AssistantModel, TargetModel
 from eredu.prepared import PreparedRequest
 from eredu.results import BatchResult
 from eredu.scheduling.trace import TraceSink

@@ -13,10 +13,9 @@ from eredu.contract.constraint import Constraint
 from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.contract.randomness import RequestRandomness
 from eredu.contract.request import GenerationRequest
-from eredu.engine.assistant_executor import AssistantExecutor
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
+from eredu.engine.executor import MlxExecutor
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.engine.target_executor import TargetExecutor
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement, PlacementKind
 from eredu.prepared import PreparedRequest
@@ -102,17 +101,17 @@ def decode() -> Callable[..., GenerationResult]:
 
 
 @pytest.fixture(scope="session")
-def lend() -> Callable[[Pair, bool], TargetExecutor]:
+def lend() -> Callable[[Pair, bool], MlxExecutor]:
     """The executor that the backend lends, kept for a test to look into."""
 
     class Keep:
         def visit(self, executor: Any) -> Any:
             return executor
 
-    def executor_of(pair: Pair, plain: bool) -> TargetExecutor:
+    def executor_of(pair: Pair, plain: bool) -> MlxExecutor:
         backend = MlxBackend(pair[0], Placement.choose())
         found: Any = backend.lend_plain(Keep()) if plain else backend.lend_speculative(pair[1], Keep())
-        assert isinstance(found, TargetExecutor if plain else AssistantExecutor)
+        assert isinstance(found, MlxExecutor)
         return found
 
     return executor_of

@@ -47,13 +47,13 @@ def assert_at_rest(sequence: Any) -> None:
     assert sequence.running == []
     assert sequence.ahead is None
     if sequence.drafter is not None:
-        assert sequence.drafter.length <= boundary
-        assert sequence.drafting is None
+        assert sequence.drafter.cache.length <= boundary
+        assert sequence.drafter.latest is None
 
 
 def assert_holds(executor: Any, sequence: Any, side: str) -> None:
-    cache = sequence.target if side == "target" else sequence.drafter
-    model = executor._target if side == "target" else executor._assistant
+    cache = sequence.target if side == "target" else sequence.drafter.cache
+    model = executor.target if side == "target" else executor.drafter.model
     fresh = model.new_cache()
     for token in sequence.tokens[: cache.length]:
         fresh.feed(model.model, mx.array([token], dtype=mx.uint32))
@@ -199,15 +199,15 @@ def test_pipelining_changes_no_plain_token(
 def test_a_failure_while_drafting_ends_one_request_and_waits(llama: Any, lend: Make, make_request: Make) -> None:
     executor = lend(llama, False)
     opened = spied(executor)
-    original, calls = executor._feed_frontier, [0]
+    original, calls = executor.drafter._feed_frontier, [0]
 
-    def failing(sequence: Any, block: Any) -> Any:
-        calls[0] += sequence is opened[0]
-        if sequence is opened[0] and calls[0] == 8:
+    def failing(state: Any, history: Any, block: Any) -> Any:
+        calls[0] += history is opened[0]
+        if history is opened[0] and calls[0] == 8:
             raise RuntimeError("planted")
-        return original(sequence, block)
+        return original(state, history, block)
 
-    executor._feed_frontier = failing
+    executor.drafter._feed_frontier = failing
     scheduler = SpeculativeScheduler[Any, Any, Any](executor)
     scheduler.add(make_request(0, temperature=0.9))
     scheduler.add(make_request(1, temperature=0.9, max_tokens=24))

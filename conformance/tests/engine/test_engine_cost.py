@@ -9,8 +9,9 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-import eredu.engine.assistant_executor as assistant_module
-import eredu.engine.target_executor as target_module
+import eredu.drafters.assistant as assistant_module
+import eredu.engine.executor as executor_module
+import eredu.engine.verification as verification_module
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.results import GenerationResult
 
@@ -105,7 +106,7 @@ def test_nothing_of_the_output_is_copied_again_each_round(llama: Any, decode: De
         def __getattr__(self, name: str) -> Any:
             return getattr(mx, name)
 
-    for module in (assistant_module, target_module):
+    for module in (assistant_module, executor_module, verification_module):
         monkeypatch.setattr(module, "mx", Module())
     decode(llama, prompt=(5,), max_tokens=120, temperature=0.8)
     assert sizes

@@ -17,9 +17,9 @@ from eredu.contract.errors import AcceptanceError, CapabilityError, EreduError, 
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.engine.models import AssistantModel, TargetModel
 from eredu.loaded import LoadedModel
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
+from eredu.mlx.models import AssistantModel, TargetModel
 from eredu.mlx.placement import Placement, PlacementKind
 from eredu.prepared import PreparedRequest
 from eredu.results import GenerationResult

@@ -16,7 +16,7 @@ from eredu.families.decode_rows import BLOCK_ROWS, NOTED_ROWS
 from eredu.families.mlx_lm_patches import patch_target
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu_conformance.zoo import MEMBERS, zoo_member
 
 PROMPT = 20

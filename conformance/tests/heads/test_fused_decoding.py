@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CapabilityError
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.drafters.head_state import HeadState
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
-from eredu.engine.embedded_executor import EmbeddedExecutor
-from eredu.engine.head_state import HeadState
+from eredu.engine.executor import MlxExecutor
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording
 from eredu.prepared import PreparedRequest
@@ -129,16 +129,16 @@ def test_a_prompt_in_chunks_is_the_whole(
 ) -> None:
     """What target and head remember of the prompt does not depend on where it was cut."""
     opened: list[Any] = []
-    original = EmbeddedExecutor.draft
+    original = MlxExecutor.draft
 
-    def draft(self: EmbeddedExecutor, sequence: Any, *arguments: Any) -> Any:
+    def draft(self: MlxExecutor, sequence: Any, *arguments: Any) -> Any:
         if sequence.position == 0:
-            (stage,) = sequence.heads.stages
+            (stage,) = sequence.drafter.stages
             cached = held(sequence.target.layers), held([stage.cache])
             opened.append((*cached, [np.array(rows) for rows in stage.pending], stage.true_rows))
         return original(self, sequence, *arguments)
 
-    monkeypatch.setattr(EmbeddedExecutor, "draft", draft)
+    monkeypatch.setattr(MlxExecutor, "draft", draft)
     cut = decode(checkpoint, "greedy", 3, schedule=MtpSchedulerOptions(prefill_chunk=chunk))
     assert cut.tokens == decode(checkpoint, "greedy", 3).tokens
     mine, whole = opened
@@ -189,17 +189,17 @@ def test_caches_after_rejections_are_those_of_the_tokens_alone(
 ) -> None:
     """The target's state, recurrent layers too, is that of one row after another; the head's holds true rows alone."""
     kept: list[Any] = []
-    original = EmbeddedExecutor.commit
+    original = MlxExecutor.commit
 
-    def commit(self: EmbeddedExecutor, sequence: Any, plan: Any, branch: Any) -> Any:
+    def commit(self: MlxExecutor, sequence: Any, plan: Any, branch: Any) -> Any:
         result = original(self, sequence, plan, branch)
-        (stage,) = sequence.heads.stages
+        (stage,) = sequence.drafter.stages
         assert stage.cache.offset == stage.true_rows
         kept[:] = [sequence.target, stage, list(sequence.tokens)]
         return result
 
     script(monkeypatch, decode(checkpoint, "greedy", 0), count)
-    monkeypatch.setattr(EmbeddedExecutor, "commit", commit)
+    monkeypatch.setattr(MlxExecutor, "commit", commit)
     decode(checkpoint, "greedy", count)
     target, stage, tokens = kept
     replayed = SequenceCache(checkpoint.model, recurrences=checkpoint.recurrences)

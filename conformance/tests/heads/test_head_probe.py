@@ -19,7 +19,7 @@ from eredu.engine.load import load_target
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.engine.probe import HeadProbe, probe_heads, probe_path, probe_text, settle_heads
 from eredu.families.fused_heads import FusedHeads
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu_conformance.zoo import zoo_member
 
 TRAINED = Wiring()

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from eredu.contract.options import GenerationOptions, SamplingOptions
+from eredu.drafters.head_state import HeadState
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
-from eredu.engine.embedded_executor import EmbeddedExecutor
-from eredu.engine.head_state import HeadState
+from eredu.engine.executor import MlxExecutor
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.families.staged_heads import StagedHeads
 from eredu.loaded import LoadedModel
@@ -132,18 +132,18 @@ def test_head_caches_hold_true_rows_alone(
 ) -> None:
     """After forced rejections, what a stage remembers is what teacher forcing gives: no guess, no gap, no shift."""
     kept: list[Any] = []
-    original = EmbeddedExecutor.commit
+    original = MlxExecutor.commit
 
-    def commit(self: EmbeddedExecutor, sequence: Any, plan: Any, branch: Any) -> Any:
+    def commit(self: MlxExecutor, sequence: Any, plan: Any, branch: Any) -> Any:
         result = original(self, sequence, plan, branch)
-        for stage in sequence.heads.stages:
+        for stage in sequence.drafter.stages:
             parts = getattr(stage.cache, "caches", [stage.cache])
             assert {part.offset for part in parts} == {stage.true_rows}
-        kept[:] = [sequence.heads, list(sequence.tokens)]
+        kept[:] = [sequence.drafter, list(sequence.tokens)]
         return result
 
     script(monkeypatch, decode(checkpoint, "greedy", 0), count)
-    monkeypatch.setattr(EmbeddedExecutor, "commit", commit)
+    monkeypatch.setattr(MlxExecutor, "commit", commit)
     decode(checkpoint, "greedy", count)
     state, tokens = kept
     heads: Any = checkpoint.heads

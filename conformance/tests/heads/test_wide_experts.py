@@ -14,7 +14,7 @@ from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.families.mlx_lm_patches import patch_layers
 from eredu.loaded import LoadedModel
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.placement import Placement
 from eredu.prepared import PreparedRequest
 from eredu_conformance.zoo import zoo_member

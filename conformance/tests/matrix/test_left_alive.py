@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import pytest
 
+from eredu.contract.addresses import coin_keys, draft_key, final_keys, noise_keys
 from eredu.contract.errors import OptionError
 from eredu.contract.executor import ExecutorTraits, VerificationOutcome
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
@@ -15,7 +16,6 @@ from eredu.contract.randomness import RequestRandomness, Role
 from eredu.contract.request import GenerationRequest
 from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics
 from eredu.contract.terminal import FinishReason, StopSequences, TerminalWatch
-from eredu.engine.addresses import coin_keys, draft_key, final_keys, noise_keys
 from eredu.scheduling.admission import admit
 from eredu.scheduling.clipping import Depth
 from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, planned_length

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from eredu.contract.errors import CapabilityError
 from eredu.mlx.adapter import LanguageModel, load_directory
-from eredu.mlx.cache import RollbackCache, SequenceCache
+from eredu.mlx.caches.full import RollbackCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu_conformance.tiny_models import TinyDecoder
 
 DECODERS = [

@@ -5,10 +5,11 @@ from __future__ import annotations
 import mlx.core as mx
 import pytest
 
-from eredu.mlx import row_cache
 from eredu.mlx.adapter import build_llama, evaluate_model, patch_attention
-from eredu.mlx.cache import RollbackCache, SequenceCache
-from eredu.mlx.row_cache import RowCache
+from eredu.mlx.caches import row as row_cache
+from eredu.mlx.caches.full import RollbackCache
+from eredu.mlx.caches.row import RowCache
+from eredu.mlx.caches.sequence import SequenceCache
 
 CONFIG = {
     "model_type": "llama",

@@ -22,7 +22,7 @@ import pytest
 from eredu.checkpoints.opening import load_tokenizer
 from eredu.commands.main import main
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.engine import target_executor
+from eredu.engine import verification
 from eredu.engine.load import load_assistant, load_target
 from eredu.mlx import acceptance
 from eredu.mlx.draws import coins
@@ -159,14 +159,13 @@ FAULTS = {"ratio without q": ratio_without_q, "residual = p": residual_is_p}
 def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A fault in the acceptance of every request."""
     name: str = request.param
-    monkeypatch.setattr(target_executor, "reject", FAULTS[name])
+    monkeypatch.setattr(verification, "reject", FAULTS[name])
     return name
 
 
 SECONDS = 600
 COMMAND = """
 import os, signal, sys
-from eredu.commands.main import main
 from eredu_validation.measures.law import LawRun
 from eredu_validation.workers.worker import Worker
 

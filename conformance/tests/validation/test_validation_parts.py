@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from eredu.contract.executor import CommitPlan
 from eredu.contract.options import SamplingOptions
+from eredu.engine.executor import MlxExecutor
 from eredu.engine.sequence import MlxSequence
-from eredu.engine.target_executor import TargetExecutor
 from eredu_conformance.crafted import PairDirectories
 from eredu_validation.measures.benefit import BenefitReport, cost_curve, measure_benefit
 from eredu_validation.measures.numerics import audit_numerics, compare
@@ -62,9 +62,9 @@ def test_state_of_a_right_pair(subject: Subject, text: tuple[int, ...]) -> None:
 
 
 def test_state_sees_a_missed_rollback(subject: Subject, monkeypatch: pytest.MonkeyPatch, text: tuple[int, ...]) -> None:
-    committed = TargetExecutor.commit
+    committed = MlxExecutor.commit
 
-    def forgets(self: TargetExecutor, sequence: MlxSequence, plan: CommitPlan, branch: Any) -> Any:
+    def forgets(self: MlxExecutor, sequence: MlxSequence, plan: CommitPlan, branch: Any) -> Any:
         longer = CommitPlan(
             kept=min(plan.kept + 1, sequence.target.length - len(sequence.tokens) + 1), tokens=plan.tokens
         )
@@ -74,7 +74,7 @@ def test_state_sees_a_missed_rollback(subject: Subject, monkeypatch: pytest.Monk
         sequence.target._length -= 1
         return result
 
-    monkeypatch.setattr(TargetExecutor, "commit", forgets)
+    monkeypatch.setattr(MlxExecutor, "commit", forgets)
     report = check_state(subject, text, tolerance=1e-5)
     assert report.violations
     assert "leave another state" in report.sentence

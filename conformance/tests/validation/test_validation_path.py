@@ -47,7 +47,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, change: Callable[[mx.array], mx.array
         rows = process_rows(logits, *arguments, **options)
         return change(rows) if rows.shape[0] > 1 else rows
 
-    monkeypatch.setattr("eredu.engine.target_executor.process_rows", changed)
+    monkeypatch.setattr("eredu.engine.verification.process_rows", changed)
 
 
 def next_id(rows: mx.array) -> mx.array:

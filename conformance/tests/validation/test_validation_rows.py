@@ -14,11 +14,11 @@ import pytest
 
 from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.engine import assistant_executor, embedded_executor
+from eredu.drafters import assistant, heads
+from eredu.drafters.proposal import propose
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.engine.load import load_target
 from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.engine.proposal import propose
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
 from eredu_conformance.tiny_models import TinyDecoder
@@ -43,11 +43,12 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     """The row of each proposal by request, the output position where its round starts, and its number."""
     rows: Recorded = {}
 
-    def record(sequence: Any, block: Any, logits: Any, *, round_position: int, index: int) -> None:
-        propose(sequence, block, logits, round_position=round_position, index=index)
-        rows[sequence.request.index, round_position, index] = normalised(block.scores[-1])[0]
+    def record(history: Any, block: Any, logits: Any) -> None:
+        start, index = block.next_address
+        propose(history, block, logits)
+        rows[history.request.index, start, index] = normalised(block.scores[-1])[0]
 
-    for module in (assistant_executor, embedded_executor):
+    for module in (assistant, heads):
         monkeypatch.setattr(module, "propose", record)
     return rows
 

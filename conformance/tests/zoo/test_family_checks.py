@@ -12,9 +12,10 @@ import pytest
 from rich.console import Console
 
 from eredu.commands.main import main
-from eredu.engine.head_state import HeadState
-from eredu.mlx.cache import RollbackCache, SequenceCache
-from eredu.mlx.recurrent import Journal
+from eredu.drafters.head_state import HeadState
+from eredu.mlx.caches.full import RollbackCache
+from eredu.mlx.caches.recurrent import Journal
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu_conformance.checks.check import CheckFailure
 from eredu_conformance.checks.registry import check_named
 from eredu_conformance.checks.subject_session import Bench
@@ -58,18 +59,16 @@ def _stale_state(self: Any, layers: list[Any], length: int) -> None:
     """Recurrent state is left where the rejected rows took it."""
 
 
-def _keeps_guesses(self: Any, kept: int) -> None:
-    if kept and self.verified is not None:
-        self.stages[0].pending.append(self.verified[:kept])
-    self.outputs = self.verified = None
+def _keeps_guesses(self: Any, hidden: mx.array) -> None:
+    self.stages[0].pending.append(hidden)
+    self.outputs = None
 
 
-def _shifted_hidden(self: Any, kept: int) -> None:
+def _shifted_hidden(self: Any, hidden: mx.array) -> None:
     for stage in self.stages:
         stage.cache.rollback(stage.true_rows)
-    if kept and self.verified is not None:
-        self.stages[0].pending.append(mx.roll(self.verified, 1, 0)[:kept])
-    self.outputs = self.verified = None
+    self.stages[0].pending.append(mx.roll(hidden, 1, 0))
+    self.outputs = None
 
 
 FEED = SequenceCache.feed_recorded
@@ -88,8 +87,8 @@ def _forgets_between_chunks(self: Any, model: Any, tokens: mx.array) -> Any:
         ("family.greedy/deepseek-v3/k2", RollbackCache, "rollback", _row_too_many, "they part at output"),
         ("family.rollback/qwen3.5", Journal, "rollback", _stale_state, "rows kept"),
         ("family.coupled/nemotron-h/k2", Journal, "rollback", _stale_state, "they part at output"),
-        ("family.realigned/qwen3.5", HeadState, "commit", _keeps_guesses, "cold caches"),
-        ("family.realigned/qwen3.5-moe", HeadState, "commit", _shifted_hidden, "cold caches"),
+        ("family.realigned/qwen3.5", HeadState, "settle", _keeps_guesses, "cold caches"),
+        ("family.realigned/qwen3.5-moe", HeadState, "settle", _shifted_hidden, "cold caches"),
         ("family.chunks/qwen3-next", SequenceCache, "feed_recorded", _forgets_between_chunks, "in chunks of"),
     ],
 )

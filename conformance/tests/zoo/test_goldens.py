@@ -15,7 +15,7 @@ import pytest
 from eredu.checkpoints.wiring import Wiring
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.load import load_target
-from eredu.engine.models import TargetModel
+from eredu.mlx.models import TargetModel
 from eredu_conformance.goldens import GOLDENS, PROMPT, ROWS, golden_named, head_golden_name
 from eredu_conformance.zoo import MEMBERS, Parts, zoo_edges, zoo_member
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
 from eredu_conformance.goldens import PROMPT, ROWS, golden_named, head_golden_name
 from eredu_conformance.zoo import (
     MEMBERS,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
-from eredu.engine.models import TargetModel
+from eredu.mlx.models import TargetModel
 from eredu_conformance.zoo import MEMBERS, Parts, Precision, ZooMember, rounded, zoo_member
 
 PROMPT = mx.array([(5 * i * i + i + 2) % 64 for i in range(30)], dtype=mx.uint32)

@@ -17,7 +17,8 @@ from eredu.families.head_tensors import HeadTensors, convert_blocks, is_copy, ta
 from eredu.families.mlx_lm_patches import patch_layers
 from eredu.families.staged_heads import Stage, StagedHeads, StageModule
 from eredu.families.target_parts import TargetParts
-from eredu.mlx.cache import RollbackCache, RollbackList
+from eredu.mlx.caches.composite import RollbackList
+from eredu.mlx.caches.full import RollbackCache
 
 FUSION = ("enorm.", "hnorm.", "eh_proj.")
 NORM = "shared_head.norm."

@@ -19,7 +19,8 @@ from eredu.families.mlx_lm_patches import patch_layers
 from eredu.families.nemotron.facts import ATTENTION, head_pattern
 from eredu.families.staged_heads import Stage, StagedHeads, StageModule
 from eredu.families.target_parts import TargetParts
-from eredu.mlx.cache import RollbackCache, RollbackList
+from eredu.mlx.caches.composite import RollbackList
+from eredu.mlx.caches.full import RollbackCache
 
 FUSION = ("enorm.", "hnorm.", "eh_proj.")
 NORM = "final_layernorm."

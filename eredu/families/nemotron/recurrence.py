@@ -9,7 +9,7 @@ import mlx.core as mx
 
 from eredu.families.recurrence import convolved
 from eredu.mlx.adapter import ssm_update
-from eredu.mlx.recurrent import State
+from eredu.mlx.caches.recurrent import State
 from eredu.mlx.taps import Recording, tap
 
 

@@ -9,8 +9,8 @@ import mlx.core as mx
 
 from eredu.families.recurrence import convolved
 from eredu.mlx.adapter import normalize_qk
+from eredu.mlx.caches.recurrent import State
 from eredu.mlx.gated_rows import run_gated_rows
-from eredu.mlx.recurrent import State
 from eredu.mlx.taps import Recording, tap
 
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from eredu.contract.executor import CommitPlan
-from eredu.engine.assistant_executor import AssistantExecutor
-from eredu.engine.sequence import MlxBlock, MlxSequence
-from eredu.engine.target_executor import TargetExecutor
+from eredu.drafters.assistant import AssistantDrafter
+from eredu.drafters.draft_block import MlxBlock
+from eredu.engine.executor import MlxExecutor
+from eredu.engine.sequence import MlxSequence
+from eredu.engine.verification import Verifier
 from eredu.loaded import LoadedModel
 from eredu_conformance.checks.check import Kind
 from eredu_conformance.faults.engine.fault import EngineFault
@@ -18,17 +20,17 @@ from eredu_conformance.faults.engine.syntax import Rewritten
 
 _ENGINE = "conformance/tests/engine"
 _PLAIN_TOKENS = f"{_ENGINE}/test_engine_path.py::test_200_tokens_are_the_plain_ones_with_rejections_at_every_index"
-_Commit = Callable[[TargetExecutor, MlxSequence, CommitPlan, MlxBlock | None], MlxBlock | None]
+_Commit = Callable[[MlxExecutor, MlxSequence, CommitPlan, MlxBlock | None], MlxBlock | None]
 
 
 def _one_too_many(
-    right: _Commit, executor: TargetExecutor, sequence: MlxSequence, plan: CommitPlan, branch: MlxBlock | None
+    right: _Commit, executor: MlxExecutor, sequence: MlxSequence, plan: CommitPlan, branch: MlxBlock | None
 ) -> MlxBlock | None:
     return right(executor, sequence, replace(plan, kept=max(0, plan.kept - 1)), branch)
 
 
 def _one_too_few(
-    right: _Commit, executor: TargetExecutor, sequence: MlxSequence, plan: CommitPlan, branch: MlxBlock | None
+    right: _Commit, executor: MlxExecutor, sequence: MlxSequence, plan: CommitPlan, branch: MlxBlock | None
 ) -> MlxBlock | None:
     fed = sequence.target.length - (len(sequence.tokens) - 1) - (sequence.ahead is not None)
     return right(executor, sequence, replace(plan, kept=min(fed, plan.kept + 1)), branch)
@@ -47,14 +49,14 @@ FAULTS = (
         name="rollback-trims-one-too-many",
         rule="rollback.exact-length",
         story="The row of the last emitted token's predecessor goes with the rejected ones.",
-        seam=Wrapped(TargetExecutor.commit, _one_too_many),
+        seam=Wrapped(MlxExecutor.commit, _one_too_many),
         killer=_PLAIN_TOKENS,
     ),
     EngineFault(
         name="rollback-keeps-one-too-many",
         rule="rollback.exact-length",
         story="The first rejected row stays, under the row of the token that replaced it.",
-        seam=Wrapped(TargetExecutor.commit, _one_too_few),
+        seam=Wrapped(MlxExecutor.commit, _one_too_few),
         killer=_PLAIN_TOKENS,
         kind=Kind.STATE,
     ),
@@ -62,7 +64,7 @@ FAULTS = (
         name="prefill-feeds-the-last-token",
         rule="commit.leading-token-uncached",
         story="The whole prompt is fed, and its last token fed again by the first verification.",
-        seam=Rewritten(TargetExecutor._feed_prompt, "len(S.request.prompt) - 1", "len(S.request.prompt)"),
+        seam=Rewritten(MlxExecutor.prefill, "len(S.request.prompt) - 1", "len(S.request.prompt)"),
         killer=f"{_ENGINE}/test_engine_path.py::test_the_shortest_prompts_work",
     ),
     EngineFault(
@@ -70,9 +72,9 @@ FAULTS = (
         rule="rollback.drafter-follows",
         story="The assistant's cache is not rolled back behind a rejection, and drafts at a false history.",
         seam=Rewritten(
-            AssistantExecutor.commit,
-            "C.rollback(min(C.length, len(T) - 1))",
-            "C.rollback(min(C.length, len(T) + 1))",
+            AssistantDrafter.settle,
+            "B if P is None else R",
+            "B + 2 if P is None else R",
         ),
         killer=f"{_ENGINE}/test_engine_sampling.py::test_sampled_tokens_are_those_of_a_float64_replay",
         kind=Kind.STATE,
@@ -89,7 +91,7 @@ FAULTS = (
         rule="placement.changes-no-token",
         story="Where the assistant runs on a device of its own, draws are numbered for that device.",
         seam=Rewritten(
-            TargetExecutor._accept,
+            Verifier._accept,
             "final_keys(R, P, C)",
             "final_keys(R, P + (self._placement.kind == 'two-devices'), C)",
         ),

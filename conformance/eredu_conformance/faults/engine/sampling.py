@@ -7,14 +7,14 @@ from typing import cast
 
 import mlx.core as mx
 
+from eredu.contract.addresses import coin_keys, final_keys
 from eredu.contract.constraint import Constraint
 from eredu.contract.options import AcceptanceRule
 from eredu.contract.randomness import RequestRandomness, Words
 from eredu.contract.terminal import FinishReason, TerminalWatch
-from eredu.engine.addresses import coin_keys, final_keys
-from eredu.engine.masks import mask_rows
 from eredu.mlx.acceptance import reject, verify_block
 from eredu.mlx.history import HistoryRows
+from eredu.mlx.masks import mask_rows
 from eredu_conformance.checks.check import Kind
 from eredu_conformance.faults.engine.fault import EngineFault
 from eredu_conformance.faults.engine.seam import Wrapped

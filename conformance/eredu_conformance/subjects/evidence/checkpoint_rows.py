@@ -16,9 +16,9 @@ import mlx.core as mx
 import numpy as np
 
 from eredu.contract.errors import CapabilityError
-from eredu.engine.models import TargetModel
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.mlx.cache import SequenceCache
+from eredu.mlx.caches.sequence import SequenceCache
+from eredu.mlx.models import TargetModel
 from eredu_reference.rows import Row
 
 REMEMBERED = 4096

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eredu.engine.proposal import propose
+from eredu.drafters.proposal import propose
 from eredu.mlx.acceptance import reject
 from eredu_conformance.faults.engine import EngineFault
 from eredu_conformance.faults.engine.sampling import Q_LEFT_OUT, RESIDUAL_OF_THE_TARGET

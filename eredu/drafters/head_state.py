@@ -51,12 +51,10 @@ class HeadState:
     Attributes:
         stages: State of each stage.
         outputs: Outputs of the block's latest step, shape (rows, hidden size); the last row made the last proposal.
-        verified: The target's hidden rows of the verification in flight, shape (rows, hidden size).
     """
 
     stages: list[StageState]
     outputs: mx.array | None = None
-    verified: mx.array | None = None
 
     @classmethod
     def of(cls, heads: PredictionHeads, bucket: int | None = None, *, depth: int | None = None) -> HeadState:
@@ -108,13 +106,13 @@ class HeadState:
         self.outputs = outputs
         return heads.logits(number, outputs[-1:])
 
-    def commit(self, kept: int) -> None:
-        """Drop every guess, and let the hidden rows of the `kept` verified inputs wait for the stages."""
+    def settle(self, hidden: mx.array) -> None:
+        """Drop every guess, and let the target's hidden rows that stand, shape (rows, hidden size), wait."""
         for stage in self.stages:
             stage.cache.rollback(stage.true_rows)
-        if kept and self.verified is not None and self.stages:
-            self.stages[0].pending.append(self.verified[:kept])
-        self.outputs = self.verified = None
+        if hidden.shape[0] and self.stages:
+            self.stages[0].pending.append(hidden)
+        self.outputs = None
 
 
 def _last(outputs: mx.array | None, rows: int = 1) -> mx.array:

@@ -6,42 +6,42 @@ from typing import cast
 
 import mlx.core as mx
 
+from eredu.contract.addresses import draft_key
+from eredu.contract.drafter import History
 from eredu.contract.options import AcceptanceRule
-from eredu.engine.addresses import draft_key
-from eredu.engine.masks import mask_rows
-from eredu.engine.sequence import MlxBlock, MlxSequence
+from eredu.drafters.draft_block import MlxBlock
 from eredu.mlx.draws import draw, key_rows
 from eredu.mlx.history import HistoryRows
+from eredu.mlx.masks import mask_rows
 from eredu.mlx.rows import process_rows
 
 
-def propose(sequence: MlxSequence, block: MlxBlock, logits: mx.array, *, round_position: int, index: int) -> None:
-    """Append one proposal to the block, drawn from the drafter's processed distribution.
+def propose(history: History, block: MlxBlock, logits: mx.array) -> None:
+    """Append one proposal to a block, drawn from the drafter's processed distribution.
 
     Args:
-        sequence: The request.
-        block: Its block or branch so far.
-        logits: The drafter's logits behind the block, shape (1, the target's vocabulary), padding ids excluded.
-        round_position: Output position where the round that owns the proposal's address starts.
-        index: Number of the proposal within that round.
+        history: What is committed.
+        block: The block or branch so far.
+        logits: The drafter's logits behind it, shape (1, the target's vocabulary), padding ids excluded.
 
     With a grammar the token comes to the host at once, for the next mask depends on it.
     """
-    options = sequence.request.options
-    history = None
+    request = history.request
+    options = request.options
+    before = None
     if options.sampling.has_penalties:
-        pending = [*block.before, *block.tokens]
+        pending = block.pending
         joined = mx.concatenate(pending) if pending else None
         rows = range(len(pending), len(pending) + 1)
-        history = HistoryRows(sequence.request.prompt, sequence.output, joined, rows, logits.shape[-1])
+        before = HistoryRows(request.prompt, history.output, joined, rows, logits.shape[-1])
     mask = mask_rows(block.constraints[-1:]) if block.constraints else None
     # rule: draft.recorded-distribution, constraints.mask-on-every-row
-    scores = process_rows(logits, options.sampling, mask=mask, history=history)
+    scores = process_rows(logits, options.sampling, mask=mask, history=before)
     if options.sampling.is_greedy:
         token = mx.argmax(scores, axis=-1)
     else:
-        randomness, rule = sequence.request.randomness, options.acceptance
-        key = draft_key(randomness, rule, round_position=round_position, index=index)
+        start, index = block.next_address
+        key = draft_key(request.randomness, options.acceptance, round_position=start, index=index)
         token = draw(scores, key_rows([key]))
     mx.async_eval(token)
     block.tokens.append(token)

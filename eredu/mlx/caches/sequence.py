@@ -1,8 +1,4 @@
-"""Caches whose rollback is exact: append-only buffers rolled back by length, capacity kept.
-
-The layout never depends on how tokens arrived, so a rolled-back cache is the cache of the tokens that remain. A
-snapshot is never taken: holding one would force the next append to copy the whole buffer.
-"""
+"""All layers' caches of one sequence: fed together, rolled back together, whatever their kinds."""
 
 from __future__ import annotations
 
@@ -14,81 +10,10 @@ import mlx.core as mx
 
 from eredu.contract.errors import CapabilityError
 from eredu.mlx.adapter import AppendCache, CacheList, LanguageModel, make_caches
-from eredu.mlx.fusion import visible_columns, visible_scores
-from eredu.mlx.recurrent import TARGET_FEEDS, Journal, JournalledFeed, Recurrence
+from eredu.mlx.caches.composite import RollbackList
+from eredu.mlx.caches.full import RollbackCache
+from eredu.mlx.caches.recurrent import TARGET_FEEDS, Journal, JournalledFeed, Recurrence
 from eredu.mlx.taps import Recording, recording
-
-
-class RollbackCache(AppendCache):  # type: ignore[misc]
-    """Full-attention cache of one layer.
-
-    With a `bucket`, calls of more than one row see keys and values padded to a multiple of it, with a mask: on CUDA
-    every new pair of (rows, length) costs tens of milliseconds of planning, and padding leaves few of them. Calls of
-    one row see the exact length and take the decode kernel.
-    """
-
-    keys: Any
-    values: Any
-    offset: int
-
-    def __init__(self, bucket: int | None = None) -> None:
-        super().__init__()
-        self.bucket = bucket
-        if bucket is not None:
-            self.step = bucket
-
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Append rows of shape (1, heads, rows, head_dim); return what the rows attend to.
-
-        On a GPU a small model is bound by the host, so nothing is sliced that nobody reads.
-        """
-        start, rows = self.offset, keys.shape[2]
-        end = start + rows
-        if self.keys is None or end > self.keys.shape[2]:
-            self._reserve(keys, values, end)
-        self.keys[..., start:end, :] = keys
-        self.values[..., start:end, :] = values
-        self.offset = end
-        length = end if self.bucket is None or rows == 1 else self._padded(end)
-        if length == self.keys.shape[2]:
-            return self.keys, self.values
-        return self.keys[..., :length, :], self.values[..., :length, :]
-
-    def _reserve(self, keys: mx.array, values: mx.array, length: int) -> None:
-        """Grow the buffers by whole steps, so that a bucket always fits."""
-        held = 0 if self.keys is None else self.keys.shape[2]
-        missing = -(-length // self.step) * self.step - held
-        room_k, room_v = (mx.zeros((*rows.shape[:2], missing, rows.shape[3]), rows.dtype) for rows in (keys, values))
-        if self.keys is None:
-            self.keys, self.values = room_k, room_v
-        else:
-            self.keys = mx.concatenate([self.keys, room_k], axis=2)
-            self.values = mx.concatenate([self.values, room_v], axis=2)
-
-    def make_mask(
-        self, rows: int, *, return_array: bool = False, window_size: int | None = None
-    ) -> mx.array | str | None:
-        """Mask for `rows` new rows, asked for before they are appended."""
-        if self.bucket is None or rows == 1 or window_size is not None:
-            mask: mx.array | str | None = super().make_mask(rows, return_array=return_array, window_size=window_size)
-            return mask
-        padded, first = self._padded(self.offset + rows), mx.array(self.offset)
-        if self.keys is None or return_array:
-            # Latent attention asks for an array and chooses by it: it would read an additive one upside down.
-            return visible_columns(padded, rows, first)
-        # One additive mask for all layers: a boolean one is converted again in every layer.
-        return visible_scores(padded, rows, first, self.keys.dtype)
-
-    def _padded(self, length: int) -> int:
-        bucket = self.bucket or 1
-        return -(-length // bucket) * bucket
-
-    # rule: rollback.exact-length, rollback.exact-state
-    def rollback(self, length: int) -> None:
-        """Keep the first `length` rows."""
-        if not 0 <= length <= self.offset:
-            raise CapabilityError(f"a cache of {self.offset} rows cannot be rolled back to {length}")
-        self.offset = length
 
 
 class SequenceCache:
@@ -116,20 +41,17 @@ class SequenceCache:
         self._recurrences = recurrences or {}
         self._journal = Journal(self._recurrences, journal_feeds)
         self._length = 0
+        self.kinds_without_rollback = frozenset(
+            type(layer).__name__
+            for index, layer in enumerate(self.layers)
+            if index not in self._recurrences and not _rolls_back(layer)
+        )
+        """Kinds of cache in use that cannot be rolled back exactly; empty if all can."""
 
     @property
     def length(self) -> int:
         """Tokens fed and not rolled back."""
         return self._length
-
-    @property
-    def kinds_without_rollback(self) -> frozenset[str]:
-        """Kinds of cache in use that cannot be rolled back exactly; empty if all can."""
-        return frozenset(
-            type(layer).__name__
-            for index, layer in enumerate(self.layers)
-            if index not in self._recurrences and not _rolls_back(layer)
-        )
 
     def feed(self, model: LanguageModel, tokens: mx.array) -> mx.array:
         """Run the model on tokens of shape (rows,); return logits of shape (rows, vocabulary), lazily."""
@@ -187,19 +109,13 @@ class SequenceCache:
         twin._journal = copy.copy(self._journal)  # noqa: SLF001 (of its own class)
         return twin
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> SequenceCache:
+        """As `clone`: the model's modules, which recurrences know, are not copied."""
+        return self.clone()
+
     def arrays(self) -> Sequence[Any]:
         """Everything that must be evaluated for the cache to be at rest."""
         return [layer.state for layer in self.layers if self._length > 0]
-
-
-class RollbackList(CacheList):  # type: ignore[misc]
-    """Several append-only caches of one layer (a latent one and an indexer's), rolled back together."""
-
-    # rule: rollback.exact-length, rollback.exact-state
-    def rollback(self, length: int) -> None:
-        """Keep the first `length` rows of each."""
-        for cache in self.caches:
-            cache.rollback(length)
 
 
 def _exact(layer: Any, attention_cache: type[RollbackCache], bucket: int | None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mlx.core as mx
 
-from eredu.mlx.cache import RollbackCache
+from eredu.mlx.caches.full import RollbackCache
 from eredu.mlx.row_attention import LANES, LONGEST, MOST_ROWS, append_and_attend
 
 

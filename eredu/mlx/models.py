@@ -12,8 +12,9 @@ import numpy as np
 
 from eredu.contract.options import MAX_PROPOSALS
 from eredu.mlx.adapter import LanguageModel
-from eredu.mlx.cache import RollbackCache, SequenceCache
-from eredu.mlx.recurrent import Recurrence
+from eredu.mlx.caches.full import RollbackCache
+from eredu.mlx.caches.recurrent import Recurrence
+from eredu.mlx.caches.sequence import SequenceCache
 
 DRAFTER_FEEDS = 2 * (MAX_PROPOSALS + 1)
 """Feeds that an assistant may have to take back: one a proposal, of a block and of the branch behind it."""
