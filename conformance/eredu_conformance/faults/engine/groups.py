@@ -11,8 +11,9 @@ from eredu.scheduling.ring import Ring
 
 from eredu.contract.executor import Submission, VerificationOutcome
 from eredu.contract.terminal import FinishReason
-from eredu.engine.sequence import MlxBlock, MlxSequence, MlxVerification
-from eredu.engine.target_executor import TargetExecutor
+from eredu.drafters.draft_block import MlxBlock
+from eredu.engine.executor import MlxExecutor
+from eredu.engine.sequence import MlxSequence, MlxVerification
 from eredu.mlx.summary import Summary
 from eredu.scheduling.actions import RequestActions
 from eredu.scheduling.phase import SUBMITTED, Phase
@@ -33,7 +34,7 @@ Actions = RequestActions[Any, Any, Any]
 Endings = RequestEndings[Any, Any, Any]
 State = RequestState[Any, Any, Any]
 Group = Sequence[Submission[MlxSequence, MlxBlock]]
-_Submit = Callable[[TargetExecutor, Group], list[MlxVerification | Exception]]
+_Submit = Callable[[MlxExecutor, Group], list[MlxVerification | Exception]]
 _Members = Callable[[Actions, Sequence[State]], list[Any]]
 _End = Callable[[Endings, State, Phase, FinishReason], None]
 
@@ -69,12 +70,12 @@ def _cancels_the_others(right: Callable[[Endings, State], None], endings: Ending
         right(endings, other)
 
 
-def _mask_of_the_first(right: _Submit, executor: TargetExecutor, group: Group) -> list[MlxVerification | Exception]:
+def _mask_of_the_first(right: _Submit, executor: MlxExecutor, group: Group) -> list[MlxVerification | Exception]:
     states = group[0].block.constraints
     return right(executor, [replace(each, block=replace(each.block, constraints=states)) for each in group])
 
 
-def _rows_of_the_next(right: _Submit, executor: TargetExecutor, group: Group) -> list[MlxVerification | Exception]:
+def _rows_of_the_next(right: _Submit, executor: MlxExecutor, group: Group) -> list[MlxVerification | Exception]:
     entries = right(executor, group)
     started = [entry for entry in entries if isinstance(entry, MlxVerification)]
     summaries = [entry.summary for entry in started]
@@ -105,13 +106,13 @@ def _trimmed(entries: list[MlxVerification | Exception], agree: Callable[[Iterab
         entry.summary = cast(Summary, _Trimmed(entry.summary, group, agree))
 
 
-def _least(right: _Submit, executor: TargetExecutor, group: Group) -> list[MlxVerification | Exception]:
+def _least(right: _Submit, executor: MlxExecutor, group: Group) -> list[MlxVerification | Exception]:
     entries = right(executor, group)
     _trimmed(entries, min)
     return entries
 
 
-def _greatest(right: _Submit, executor: TargetExecutor, group: Group) -> list[MlxVerification | Exception]:
+def _greatest(right: _Submit, executor: MlxExecutor, group: Group) -> list[MlxVerification | Exception]:
     entries = right(executor, group)
     _trimmed(entries, max)
     return entries
@@ -171,28 +172,28 @@ FAULTS = (
         name="group-reads-the-mask-of-its-first",
         rule="scheduling.group-changes-nothing",
         story="One mask is made for the forward, from the grammar of the first member.",
-        seam=Wrapped(TargetExecutor.submit, _mask_of_the_first),
+        seam=Wrapped(MlxExecutor.submit, _mask_of_the_first),
         killer=_ALONE,
     ),
     EngineFault(
         name="group-reads-the-rows-of-the-next",
         rule="scheduling.group-changes-nothing",
         story="The rows of a member are found by a place that is one too far on.",
-        seam=Wrapped(TargetExecutor.submit, _rows_of_the_next),
+        seam=Wrapped(MlxExecutor.submit, _rows_of_the_next),
         killer=_ALONE,
     ),
     EngineFault(
         name="group-accepts-the-least",
         rule="scheduling.members-end-alone",
         story="One cache holds the group, so everybody keeps as many rows as the member that accepted the fewest.",
-        seam=Wrapped(TargetExecutor.submit, _least),
+        seam=Wrapped(MlxExecutor.submit, _least),
         killer=_ALONE,
     ),
     EngineFault(
         name="group-accepts-the-greatest",
         rule="scheduling.members-end-alone",
         story="Everybody keeps as many rows as the member that accepted the most.",
-        seam=Wrapped(TargetExecutor.submit, _greatest),
+        seam=Wrapped(MlxExecutor.submit, _greatest),
         killer=_ALONE,
     ),
 )
