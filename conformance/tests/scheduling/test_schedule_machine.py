@@ -153,13 +153,13 @@ class ScheduleMachine(RuleBasedStateMachine):
             told = self.table.tokens(index)
             assert told == shadow.tokens[: len(told)]
             assert told == self.table.scheduler.output(index)[: len(told)]
-            assert told == self.table.scheduler.output(index) or not self.table.scheduler._outbox.is_empty
+            assert told == self.table.scheduler.output(index) or not self.table.scheduler._events.is_empty
 
     @invariant()
     def an_end_has_its_reason_and_is_told_once(self) -> None:
         for index, shadow in self.shadows.items():
             finish = self.table.scheduler.finish(index)
-            if self.table.scheduler._outbox.is_empty:
+            if self.table.scheduler._events.is_empty:
                 assert len(self.table.ends(index)) == (finish is not None)
             if finish is FinishReason.CANCELLED:
                 assert shadow.may_cancel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ import eredu.scheduling.actions as actions
 import eredu.scheduling.resolution as resolution
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.scheduling.clipping import Depth, clip_depth
+from eredu.scheduling.endings import RequestEndings
 from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, planned_length, resolve_branch
 from eredu.scheduling.phase import Phase
-from eredu.scheduling.request_state import RequestRecord
+from eredu.scheduling.request_state import RequestState
+from eredu.scheduling.ring import Ring
 from eredu.scheduling.scheduler import SpeculativeScheduler
 from eredu_conformance.checks.check import CheckFailure, Kind
 from eredu_conformance.checks.registry import all_checks
@@ -63,62 +65,63 @@ def serve_the_first_request_again(patch: pytest.MonkeyPatch) -> None:
 
     def wrong(self: SpeculativeScheduler[Any, Any, Any]) -> None:
         right(self)
-        self._ring.rotate(1)
+        self._ring._states.rotate(1)
 
     patch.setattr(SpeculativeScheduler, "turn", wrong)
 
 
 def overrun_the_bound_of_verifications(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(actions, "in_flight", lambda ring: 0)
+    patch.setattr(Ring, "in_flight", 0)
 
 
 def overrun_the_bound_of_branches(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(actions, "branches", lambda ring: 0)
+    patch.setattr(Ring, "branches", 0)
 
 
 def never_branch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(actions.RequestActions, "_plan", lambda self, record, block: 0)
+    patch.setattr(actions.RequestActions, "_plan", lambda self, state, block: 0)
 
 
 def draft_promoted_blocks_that_are_full(patch: pytest.MonkeyPatch) -> None:
-    right = RequestRecord.enter
+    right = RequestState.enter
 
-    def wrong(self: RequestRecord[Any, Any, Any], phase: Phase) -> None:
+    def wrong(self: RequestState[Any, Any, Any], phase: Phase) -> None:
         promoted = self.phase is Phase.RESOLUTION and phase is Phase.READY_TO_SUBMIT
         right(self, Phase.READY_TO_DRAFT if promoted else phase)
 
-    patch.setattr(RequestRecord, "enter", wrong)
+    patch.setattr(RequestState, "enter", wrong)
 
 
 def publish_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     right, resolving = resolution.resolve_round, actions.RequestActions.resolve
-    current: list[RequestRecord[Any, Any, Any]] = []
+    current: list[RequestState[Any, Any, Any]] = []
 
     def wrong(**given: Any) -> Any:
         found = right(**given)
         current[-1].output.extend(found.walk.emitted)
         return found
 
-    def resolve(self: Any, record: RequestRecord[Any, Any, Any]) -> Any:
-        current.append(record)
-        return resolving(self, record)
+    def resolve(self: Any, state: RequestState[Any, Any, Any]) -> Any:
+        current.append(state)
+        return resolving(self, state)
 
     patch.setattr(actions, "resolve_round", wrong)
     patch.setattr(actions.RequestActions, "resolve", resolve)
 
 
 def cancel_without_rolling_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("eredu.scheduling.scheduler.SUBMITTED", frozenset())
+    patch.setattr("eredu.scheduling.endings.SUBMITTED", frozenset())
 
 
 def count_failed_rounds(patch: pytest.MonkeyPatch) -> None:
-    right = SpeculativeScheduler._fail
+    right = RequestEndings.fail
 
-    def wrong(self: Any, record: RequestRecord[Any, Any, Any], error: BaseException) -> None:
-        record.statistics = replace(record.statistics, rounds=record.statistics.rounds + 1)
-        right(self, record, error)
+    def wrong(self: Any, states: Iterable[RequestState[Any, Any, Any]], error: BaseException) -> list[BaseException]:
+        for state in states:
+            state.statistics = replace(state.statistics, rounds=state.statistics.rounds + 1)
+        return right(self, states, error)
 
-    patch.setattr(SpeculativeScheduler, "_fail", wrong)
+    patch.setattr(RequestEndings, "fail", wrong)
 
 
 def raise_where_a_request_joins(patch: pytest.MonkeyPatch) -> None:
@@ -141,7 +144,7 @@ WRONG: dict[str, tuple[Patch, str, str]] = {
     "early": (publish_before_the_commit, "failing", ""),
     "cancel": (cancel_without_rolling_back, "cancelling", "has cache = "),
     "raises": (raise_where_a_request_joins, "undisturbed", "RuntimeError('out of luck')"),
-    "failed": (count_failed_rounds, "failing", "StatisticsError: the books do not balance"),
+    "failed": (count_failed_rounds, "failing", "StatisticsError: the statistics do not balance"),
 }
 """Wrong engines: the patch, the machine that meets it, and what it says."""
 
