@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from eredu.scheduling.endings import RequestEndings
-from eredu.scheduling.ring import Ring
-
 from eredu.contract.executor import Submission, VerificationOutcome
 from eredu.contract.terminal import FinishReason
 from eredu.drafters.draft_block import MlxBlock
@@ -16,8 +13,10 @@ from eredu.engine.executor import MlxExecutor
 from eredu.engine.sequence import MlxSequence, MlxVerification
 from eredu.mlx.summary import Summary
 from eredu.scheduling.actions import RequestActions
+from eredu.scheduling.endings import RequestEndings
 from eredu.scheduling.phase import SUBMITTED, Phase
 from eredu.scheduling.request_state import RequestState
+from eredu.scheduling.ring import Ring
 from eredu_conformance.faults.engine.fault import EngineFault
 from eredu_conformance.faults.engine.seam import Wrapped
 from eredu_conformance.faults.engine.syntax import Rewritten
