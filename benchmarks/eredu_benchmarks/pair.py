@@ -11,6 +11,7 @@ from eredu.families.prediction_heads import PredictionHeads
 from eredu.loaded import LoadedModel
 from eredu.mlx.models import AssistantModel, TargetModel
 from eredu.prepared import PreparedRequest
+from eredu_benchmarks import mlx_lm_peer
 from eredu_benchmarks.mlx_vlm_peer import VlmPeer
 from eredu_benchmarks.run import Run
 from eredu_benchmarks.setting import Engine, Setting
@@ -98,8 +99,6 @@ class BenchmarkPair:
         return Run(setting, repeat, prompt.name, result.tokens, watch.timing, watch.rounds, result.statistics)
 
     def _run_peer(self, setting: Setting, prompt: EncodedPrompt, options: GenerationOptions, repeat: int) -> Run:
-        from eredu_benchmarks.mlx_lm_peer import decode_greedily  # noqa: PLC0415 (mlx-lm's loops, only when asked for)
-
         if not options.sampling.is_greedy:
             raise OptionError("peers are compared under greedy decoding only: there is no other common output")
         eos_ids = self.model.backend.eos_ids if options.eos_ids is None else options.eos_ids
@@ -114,7 +113,7 @@ class BenchmarkPair:
         else:
             if setting.proposals and self.assistant is None:
                 raise OptionError("mlx-lm drafts with a draft model only; name one with --assistant")
-            tokens, when = decode_greedily(
+            tokens, when = mlx_lm_peer.decode_greedily(
                 prompt.tokens,
                 self.model.backend.target.model,
                 None if self.assistant is None else self.assistant.checkpoint.model,

@@ -102,13 +102,20 @@ def _lookahead_table(settings: Sequence[SettingSummary]) -> Table:
     title = "Lookahead, and the host's time"
     table = _table(title, "setting", "branches", "promoted", "reused", "dropped", "off", "drafting", "waiting")
     for each in settings:
-        if each.books is not None:
-            books, shares = each.books, TimeShares.of(each.books)
+        if each.statistics is not None:
+            statistics, shares = each.statistics, TimeShares.of(each.statistics)
             table.add_row(
                 each.setting.name,
-                *(str(count) for count in (books.lookahead_blocks, books.lookahead_promoted, books.lookahead_reused)),
-                str(books.lookahead_discarded),
-                f"{books.lookahead_disabled}/{each.runs}",
+                *(
+                    str(count)
+                    for count in (
+                        statistics.lookahead_blocks,
+                        statistics.lookahead_promoted,
+                        statistics.lookahead_reused,
+                    )
+                ),
+                str(statistics.lookahead_discarded),
+                f"{statistics.lookahead_disabled}/{each.runs}",
                 f"{shares.drafting:.0%}",
                 f"{shares.waiting:.0%}",
             )

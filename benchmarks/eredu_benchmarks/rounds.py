@@ -1,8 +1,8 @@
 """Where the time of a round goes: `python -m eredu_benchmarks.rounds MODEL`.
 
 Calls of the executor are timed one by one. What of a round lies outside all of them is the scheduler's own: phases,
-books, events, text. In a second pass the device is waited for behind every commit, which shows what a rollback costs:
-left alone, it is done lazily with the next verification.
+statistics, events, text. In a second pass the device is waited for behind every commit, which shows what a rollback
+costs: left alone, it is done lazily with the next verification.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Run:
         tokens: Output ids.
         timing: When they came.
         rounds: Its verifications; empty for peers, which do not tell.
-        statistics: Its books; None for peers.
+        statistics: Its statistics; None for peers.
     """
 
     setting: Setting

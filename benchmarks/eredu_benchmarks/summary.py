@@ -36,9 +36,9 @@ class TimeShares:
     other: float
 
     @classmethod
-    def of(cls, books: RequestStatistics) -> TimeShares:
-        """Shares of summed books."""
-        drafting, waiting = books.drafting_s / books.elapsed_s, books.waiting_s / books.elapsed_s
+    def of(cls, statistics: RequestStatistics) -> TimeShares:
+        """Shares of summed statistics."""
+        drafting, waiting = statistics.drafting_s / statistics.elapsed_s, statistics.waiting_s / statistics.elapsed_s
         return cls(drafting, waiting, max(0.0, 1 - drafting - waiting))
 
 
@@ -57,7 +57,7 @@ class SettingSummary:
         equal_to_reference: The same against lookahead off.
         runs: All runs.
         acceptance: What verifications did; None for plain decoding and peers.
-        books: Sum of the requests' books; None for peers.
+        statistics: Sum of the requests' statistics; None for peers.
     """
 
     setting: Setting
@@ -70,7 +70,7 @@ class SettingSummary:
     equal_to_reference: int
     runs: int
     acceptance: AcceptanceProfile | None
-    books: RequestStatistics | None
+    statistics: RequestStatistics | None
 
     def to_json(self) -> dict[str, Any]:
         """All of it by name."""
@@ -88,8 +88,8 @@ class SettingSummary:
             "equal_to_plain": self.equal_to_plain,
             "equal_to_reference": self.equal_to_reference,
             "acceptance": None if self.acceptance is None else self.acceptance.to_json(),
-            "time_shares": None if self.books is None else asdict(TimeShares.of(self.books)),
-            "statistics": None if self.books is None else self.books.to_json(),
+            "time_shares": None if self.statistics is None else asdict(TimeShares.of(self.statistics)),
+            "statistics": None if self.statistics is None else self.statistics.to_json(),
         }
 
 
@@ -104,7 +104,7 @@ def summarise(runs: Sequence[Run]) -> tuple[SettingSummary, ...]:
 def _summarise(setting: Setting, by_setting: dict[Setting, list[Run]]) -> SettingSummary:
     runs, plain, reference = by_setting[setting], by_setting[PLAIN], by_setting[setting.reference]
     rates = _rates(runs)
-    books = [run.statistics for run in runs if run.statistics is not None]
+    told = [run.statistics for run in runs if run.statistics is not None]
     return SettingSummary(
         setting=setting,
         tokens_per_s=Spread.of(rates),
@@ -116,7 +116,7 @@ def _summarise(setting: Setting, by_setting: dict[Setting, list[Run]]) -> Settin
         equal_to_reference=_equal(runs, reference),
         runs=len(runs),
         acceptance=AcceptanceProfile.of(each for run in runs for each in run.rounds) if _speculates(runs) else None,
-        books=RequestStatistics.total(books) if books else None,
+        statistics=RequestStatistics.total(told) if told else None,
     )
 
 

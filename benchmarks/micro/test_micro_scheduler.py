@@ -123,6 +123,6 @@ def test_schedule(benchmark: BenchmarkFixture, requests: int, proposals: int, lo
     def schedule() -> Any:
         return run_requests(executor, _requests(requests, proposals), options=options)
 
-    books = benchmark(schedule).statistics()
-    assert books.requests.emitted == requests * TOKENS
-    benchmark.extra_info["turns"] = books.turns
+    statistics = benchmark(schedule).statistics()
+    assert statistics.requests.emitted == requests * TOKENS
+    benchmark.extra_info["turns"] = statistics.turns

@@ -112,7 +112,7 @@ def generate(
     placement: PlacementOption = "auto",
     stats: Annotated[
         bool,
-        typer.Option("--stats", help="Print the books of request and schedule on stderr.", rich_help_panel=OUTPUT),
+        typer.Option("--stats", help="Print the statistics of request and schedule on stderr.", rich_help_panel=OUTPUT),
     ] = False,
     trace: Annotated[
         Path | None,
@@ -229,11 +229,11 @@ def describe(
 
 
 def print_statistics(request: RequestStatistics, schedule: ScheduleStatistics) -> None:
-    """Print the books on stderr. Times are diagnostic: nothing was decided by them."""
+    """Print the statistics on stderr. Times are diagnostic: nothing was decided by them."""
     print_table("Request", {name: _shown(value) for name, value in request.to_json().items()})
-    books = schedule.to_json()
-    books.pop("requests")
-    print_table("Schedule", {name: _shown(value) for name, value in books.items()})
+    counts = schedule.to_json()
+    counts.pop("requests")
+    print_table("Schedule", {name: _shown(value) for name, value in counts.items()})
 
 
 def _shown(value: Any) -> str:

@@ -136,12 +136,14 @@ def inspect(
     prediction heads that the config claims are really there. If none of them are, the report is shown all the same, and
     the exit status is 2.
     """
-    from eredu.commands.probing import probe_named  # noqa: PLC0415 (only where it is asked for)
-
     report = inspect_named(checkpoint)
     fit = None if assistant is None else fit_named(checkpoint, assistant)
     beside = None if head is None else head_named(report, head)
-    found = probe_named(checkpoint, head, dtype=dtype) if probe else None
+    found = None
+    if probe:
+        from eredu.commands.probing import probe_named  # noqa: PLC0415 (MLX: headers need none)
+
+        found = probe_named(checkpoint, head, dtype=dtype)
     claim = beside or report.heads
     broken = claim.claimed > 0 and not claim.tensors
     if as_json:
@@ -165,6 +167,6 @@ def _print(
     if heads is not None:
         console.print(head_table(name, heads))
     if found is not None:
-        from eredu.commands.probing import probe_table  # noqa: PLC0415 (only where it is asked for)
+        from eredu.commands.probing import probe_table  # noqa: PLC0415 (MLX: headers need none)
 
         console.print(probe_table(found))

@@ -11,16 +11,11 @@ from typing import Annotated
 import typer
 
 from eredu import __version__
-from eredu.commands.bench import bench
-from eredu.commands.conformance import conformance
 from eredu.commands.console import ExitStatus, print_error
 from eredu.commands.fetch import fetch
 from eredu.commands.generate import generate
 from eredu.commands.inspect import inspect
-from eredu.commands.spec import spec
-from eredu.commands.trace import trace
-from eredu.contract.errors import EreduError
-from eredu_validation.command.validate import validate
+from eredu.commands.plugins import PluginGroup
 
 TRACEBACK_VARIABLE = "EREDU_TRACEBACK"
 """Environment variable that shows tracebacks of errors nobody foresaw."""
@@ -32,6 +27,7 @@ EXIT_STATUSES = (
 
 app = typer.Typer(
     name="eredu",
+    cls=PluginGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog=EXIT_STATUSES,
@@ -41,14 +37,6 @@ app = typer.Typer(
 app.command()(fetch)
 app.command()(inspect)
 app.command()(generate)
-app.command()(bench)
-app.add_typer(validate)
-app.command()(spec)
-app.add_typer(trace)
-app.command()(conformance)
-# Further rooms register here, each with its own module in this package: `app.command()(function)` for one command,
-# `app.add_typer(group, name="spec")` for a group. A module that needs eredu_spec, eredu_conformance or
-# eredu_benchmarks imports them inside its functions, so that `import eredu` never does.
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 (typer calls it so)
@@ -72,15 +60,19 @@ def describe(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit status; errors become one message on stderr."""
+    """Run one command line and return its exit status; errors become one message on stderr.
+
+    An error that was foreseen, whichever package raises it, says so by an attribute `exit_status`.
+    """
     try:
         app(arguments, prog_name="eredu")
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
-    except EreduError as error:
-        print_error(str(error))
-        return ExitStatus.REFUSED
     except Exception as error:
+        foreseen = getattr(error, "exit_status", None)
+        if isinstance(foreseen, int):
+            print_error(str(error))
+            return foreseen
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
         print_error(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rich.table import Table
 
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.errors import OptionError
-
-if TYPE_CHECKING:
-    from eredu.engine.probe import HeadProbe
+from eredu.engine.load import load_target
+from eredu.engine.probe import HeadProbe, probe_heads, remember
 
 
 def probe_named(name: str, head: str | None, *, dtype: str) -> HeadProbe:
@@ -19,9 +16,6 @@ def probe_named(name: str, head: str | None, *, dtype: str) -> HeadProbe:
 
     Raises `OptionError` where there are none, and whatever loading them and `probe_heads` raise.
     """
-    from eredu.engine.load import load_target  # noqa: PLC0415 (MLX, only for this)
-    from eredu.engine.probe import probe_heads, remember  # noqa: PLC0415 (MLX, only for this)
-
     tokenizer = load_tokenizer(resolve_checkpoint(name))
     backend = load_target(name, tokenizer=tokenizer, head=head, dtype=dtype, settle=False).backend
     if backend.target.heads is None:

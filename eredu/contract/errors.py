@@ -4,11 +4,21 @@ from __future__ import annotations
 
 
 class EreduError(Exception):
-    """Root of everything that eredu raises on purpose; the command line turns it into exit status 2."""
+    """Root of everything that eredu raises on purpose.
+
+    Attributes:
+        exit_status: What a command that raises this ends with: it could not run.
+    """
+
+    exit_status = 2
 
 
 class OptionError(EreduError, ValueError):
     """An option is out of range, or a combination of options is not supported."""
+
+
+class CommandError(EreduError):
+    """A command is registered, and the package that brings it cannot be imported."""
 
 
 class CheckpointError(EreduError):

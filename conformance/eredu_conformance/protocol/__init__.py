@@ -3,6 +3,7 @@
 from eredu_conformance.protocol.capabilities import Capabilities, Feature
 from eredu_conformance.protocol.errors import ConformanceError, MessageError, SkippedRunError, SubjectError
 from eredu_conformance.protocol.expected import ExpectedFailure, ExpectedFailures, Standing, read_expected_failures
+from eredu_conformance.protocol.opening import SUBJECTS, SubjectSource
 from eredu_conformance.protocol.options import Acceptance, Grammar, RunOptions, Schedule
 from eredu_conformance.protocol.outcome_tree import OutputLaw, output_law
 from eredu_conformance.protocol.program import ProgramSubject
@@ -12,6 +13,7 @@ from eredu_conformance.protocol.smoke import Blame, SmokeCheck, SmokeReport, smo
 from eredu_conformance.protocol.subject import Errored, Ok, Outcome, Skipped, Subject, attempt
 
 __all__ = [
+    "SUBJECTS",
     "Acceptance",
     "Answer",
     "Blame",
@@ -42,6 +44,7 @@ __all__ = [
     "Standing",
     "Subject",
     "SubjectError",
+    "SubjectSource",
     "attempt",
     "output_law",
     "read_expected_failures",

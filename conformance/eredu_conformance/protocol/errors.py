@@ -4,7 +4,13 @@ from __future__ import annotations
 
 
 class ConformanceError(Exception):
-    """Root of everything that the suite raises on purpose."""
+    """Root of everything that the suite raises on purpose.
+
+    Attributes:
+        exit_status: What a command that raises this ends with: it could not run.
+    """
+
+    exit_status = 2
 
 
 class MessageError(ConformanceError, ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from eredu_conformance.runner.opening import SubjectSource
+from eredu_conformance.protocol.opening import SubjectSource
 from eredu_conformance.runner.result import CheckResult
 
 

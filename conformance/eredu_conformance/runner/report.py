@@ -9,7 +9,7 @@ from functools import cached_property
 
 from eredu_conformance.checks.registry import all_checks
 from eredu_conformance.protocol import Capabilities, ExpectedFailure, ExpectedFailures, SmokeReport, Standing
-from eredu_conformance.runner.opening import SubjectSource
+from eredu_conformance.protocol.opening import SubjectSource
 from eredu_conformance.runner.plan import Plan
 from eredu_conformance.runner.result import CheckResult, Outcome
 

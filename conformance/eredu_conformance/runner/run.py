@@ -27,8 +27,8 @@ from eredu_conformance.protocol import (
     ExpectedFailures,
     smoke,
 )
+from eredu_conformance.protocol.opening import SubjectSource
 from eredu_conformance.runner.judging import judge
-from eredu_conformance.runner.opening import SubjectSource
 from eredu_conformance.runner.plan import Plan
 from eredu_conformance.runner.report import Report
 from eredu_conformance.runner.result import CheckResult

@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from eredu.commands.console import message_console, print_json
 from eredu.contract.errors import OptionError
 from eredu_validation.evidence.verdict import e_value_text, round_up
-
-if TYPE_CHECKING:
-    from eredu_validation.measures.law import LawProgress
+from eredu_validation.report.html_report import page_of
+from eredu_validation.report.plots import require_plots
+from eredu_validation.session.goal import LawProgress
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,11 @@ class Outputs:
                     f"{name} {file} cannot be written: {error.strerror}; name a file elsewhere"
                 ) from error
         if self.html_file is not None:
-            from eredu_validation.report.plots import require_plots  # noqa: PLC0415 (only for reports)
-
             require_plots()
 
     def give(self, result: dict[str, Any]) -> None:
         """Print and write a result."""
         if self.html_file is not None:
-            from eredu_validation.report.html_report import page_of  # noqa: PLC0415 (only for reports)
-
             self.html_file.write_text(page_of(result), encoding="utf-8")
         if str(self.json_file) == "-":
             print_json(result)

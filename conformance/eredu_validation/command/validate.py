@@ -32,9 +32,9 @@ from eredu.contract.options import (
     SamplingOptions,
 )
 from eredu_validation.command.output import Outputs
-from eredu_validation.command.run import LEDGER_NAME, VALIDATION_SCHEMA, ValidationRequest, run_validation
-from eredu_validation.command.workers import AUTO
-from eredu_validation.evidence import merge, read_ledger, result_of_merged
+from eredu_validation.command.request import AUTO, ValidationRequest
+from eredu_validation.evidence import LEDGER_NAME, merge, read_ledger, result_of_merged
+from eredu_validation.session.result import whole_result
 
 EVIDENCE = "Evidence"
 ENGINE = "Another engine"
@@ -205,6 +205,8 @@ def run(
 
     Example: eredu validate tiny-qwen3.5
     """
+    from eredu_validation.command.run import run_validation  # noqa: PLC0415 (MLX: neither --help nor merge needs it)
+
     options = GenerationOptions(
         max_tokens=max_tokens,
         sampling=SamplingOptions(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p),
@@ -264,8 +266,7 @@ def merge_runs(
     """
     outputs = Outputs(json_file)
     outputs.check()
-    books = [read_ledger(run / LEDGER_NAME if run.is_dir() else run) for run in runs]
-    law = result_of_merged(merge(books), resolve=resolve, planned=tokens)
-    verdict = {name: law["verdict"][name] for name in ("conclusion", "exit_status", "text")}
-    outputs.give({"schema": VALIDATION_SCHEMA, "verdict": verdict, "parts": {}, "law": law})
-    raise typer.Exit(verdict["exit_status"])
+    contents = [read_ledger(run / LEDGER_NAME if run.is_dir() else run) for run in runs]
+    law = result_of_merged(merge(contents), resolve=resolve, planned=tokens)
+    outputs.give(whole_result(law, {}))
+    raise typer.Exit(law["verdict"]["exit_status"])

@@ -5,22 +5,21 @@ Portable: numpy and the standard library. It reads rows and tokens and runs no m
 
 from eredu_validation.evidence.columns import Columns, check_columns, columns_of
 from eredu_validation.evidence.diagnostics import Diagnostic, diagnose, holm
-from eredu_validation.evidence.emission import Block, Emission, Stratum, strata_of
-from eredu_validation.evidence.fingerprint import Fingerprint
-from eredu_validation.evidence.ledger import Book, Header, Ledger, read_ledger
+from eredu_validation.evidence.emission import Emission, Round, Stratum, strata_of
+from eredu_validation.evidence.ledger import LEDGER_NAME, Header, Ledger, LedgerContent, read_ledger
 from eredu_validation.evidence.merging import Merged, merge
 from eredu_validation.evidence.portfolio import Portfolio, Stake, portfolio
-from eredu_validation.evidence.process import Crossing, Evidence, Step, Terms, design_of, log_e_of
+from eredu_validation.evidence.process import Crossing, Evidence, Increment, Terms, design_of, log_e_of
 from eredu_validation.evidence.resolution import Design, needed_divergence
-from eredu_validation.evidence.result import result_of_book, result_of_merged, result_schema
+from eredu_validation.evidence.result import result_of_merged, result_of_run, result_schema
+from eredu_validation.evidence.subject_identity import SubjectIdentity
 from eredu_validation.evidence.tally import StratumTally, Tally, add_up
 from eredu_validation.evidence.transforms import Order
 from eredu_validation.evidence.verdict import BestBet, Conclusion, Verdict, judge
 
 __all__ = [
+    "LEDGER_NAME",
     "BestBet",
-    "Block",
-    "Book",
     "Columns",
     "Conclusion",
     "Crossing",
@@ -28,16 +27,18 @@ __all__ = [
     "Diagnostic",
     "Emission",
     "Evidence",
-    "Fingerprint",
     "Header",
+    "Increment",
     "Ledger",
+    "LedgerContent",
     "Merged",
     "Order",
     "Portfolio",
+    "Round",
     "Stake",
-    "Step",
     "Stratum",
     "StratumTally",
+    "SubjectIdentity",
     "Tally",
     "Terms",
     "Verdict",
@@ -53,8 +54,8 @@ __all__ = [
     "needed_divergence",
     "portfolio",
     "read_ledger",
-    "result_of_book",
     "result_of_merged",
+    "result_of_run",
     "result_schema",
     "strata_of",
 ]

@@ -48,7 +48,7 @@ class Stratum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class Round:
     """One round, as far as the strata of its tokens go.
 
     Attributes:
@@ -64,25 +64,25 @@ class Block:
     known: bool = True
 
 
-def strata_of(blocks: Iterable[Block], *, label: str = "") -> list[Stratum]:
+def strata_of(rounds: Iterable[Round], *, label: str = "") -> list[Stratum]:
     """Strata of all tokens of a request, from its rounds in their order."""
     strata: list[Stratum] = []
     drafted = 0
-    for block in blocks:
+    for each in rounds:
         start = len(strata)
-        for offset in range(block.emitted):
+        for offset in range(each.emitted):
             redrafted = start + offset < drafted
             strata.append(
                 Stratum(
                     offset=offset,
-                    proposals=block.proposals,
-                    promoted=block.promoted,
+                    proposals=each.proposals,
+                    promoted=each.promoted,
                     redrafted=redrafted,
                     label=label,
-                    known=block.known,
+                    known=each.known,
                 )
             )
-        drafted = max(drafted, start + block.proposals)
+        drafted = max(drafted, start + each.proposals)
     return strata
 
 

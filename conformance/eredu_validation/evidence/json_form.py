@@ -1,4 +1,4 @@
-"""Evidence as JSON values and back: tallies, crossings, steps. Integers stay exact, floats keep every bit.
+"""Evidence as JSON values and back: tallies, crossings, increments. Integers stay exact, floats keep every bit.
 
 JSON has no infinity, so an infinite ln M is null.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from eredu_validation.evidence.process import Crossing, Step
+from eredu_validation.evidence.process import Crossing, Increment
 from eredu_validation.evidence.tally import StratumTally, Tally
 from eredu_validation.evidence.transforms import Order
 
@@ -20,39 +20,39 @@ class Batch:
     """One line of a ledger.
 
     Attributes:
-        step: What it added.
+        increment: What it added.
         next_request: The first request that no line of the ledger has any token of.
     """
 
-    step: Step
+    increment: Increment
     next_request: int
 
 
 def batch_record(batch: Batch) -> dict[str, Any]:
     """JSON-able."""
-    step = batch.step
+    increment = batch.increment
     return {
         "record": "batch",
-        "tokens": step.tokens,
-        "log_e": finite(step.log_e),
-        "peak": finite(step.peak),
-        "crossing": None if step.crossing is None else asdict(step.crossing),
+        "tokens": increment.tokens,
+        "log_e": finite(increment.log_e),
+        "peak": finite(increment.peak),
+        "crossing": None if increment.crossing is None else asdict(increment.crossing),
         "next_request": batch.next_request,
-        "tally": tally_record(step.tally),
+        "tally": tally_record(increment.tally),
     }
 
 
 def batch_of(record: Mapping[str, Any]) -> Batch:
     """From JSON."""
     crossing = record["crossing"]
-    step = Step(
+    increment = Increment(
         tally=tally_of_record(record["tally"]),
         tokens=record["tokens"],
         log_e=_number(record["log_e"]),
         peak=_number(record["peak"]),
         crossing=None if crossing is None else Crossing(**crossing),
     )
-    return Batch(step=step, next_request=record["next_request"])
+    return Batch(increment=increment, next_request=record["next_request"])
 
 
 def tally_record(tally: Tally) -> dict[str, Any]:

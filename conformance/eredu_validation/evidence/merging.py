@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eredu.contract.errors import EvidenceError
-from eredu_validation.evidence.ledger import Book, Header
+from eredu_validation.evidence.ledger import Header, LedgerContent
 from eredu_validation.evidence.process import Terms, log_e_of
 from eredu_validation.evidence.tally import Tally, add_up
 
@@ -34,29 +34,29 @@ class Merged:
     log_e: float
 
 
-def merge(books: Sequence[Book]) -> Merged:
+def merge(runs: Sequence[LedgerContent]) -> Merged:
     """Merge ledgers.
 
     Raises `EvidenceError` if there are none, if they are about different subjects (naming what differs), or if two are
     not independent: one run given twice, or two of one seed and part.
     """
-    if not books:
+    if not runs:
         raise EvidenceError("nothing was given to merge; name at least one ledger")
-    first = books[0].header
-    for book in books[1:]:
-        differences = first.subject.differences(book.header.subject)
+    first = runs[0].header
+    for run in runs[1:]:
+        differences = first.subject.differences(run.header.subject)
         if differences:
             raise EvidenceError(f"these ledgers are about different subjects: {'; '.join(differences)}")
-    repeated = [key for key, count in Counter((b.header.seed, b.header.part) for b in books).items() if count > 1]
+    repeated = [key for key, count in Counter((b.header.seed, b.header.part) for b in runs).items() if count > 1]
     if repeated:
         seed, part = repeated[0]
         raise EvidenceError(
             f"two of these ledgers have seed {seed} and part {part}: they saw the same random numbers, and only "
             "independent runs multiply; give each run a seed of its own"
         )
-    tally = add_up(book.tally for book in books)
+    tally = add_up(run.tally for run in runs)
     return Merged(
-        headers=tuple(book.header for book in books),
+        headers=tuple(run.header for run in runs),
         terms=first.terms,
         tally=tally,
         log_e=log_e_of(tally, first.terms),

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from eredu_validation.evidence import bets, reuse
+from eredu_validation.evidence import bets, shared_randomness_bets
 from eredu_validation.evidence.bets import LEAKS, SIDES, Family, Fixed, Joined, Support
 from eredu_validation.evidence.emission import Floats
 from eredu_validation.evidence.learning import (
@@ -25,7 +25,7 @@ from eredu_validation.evidence.learning import (
     slot_context,
 )
 from eredu_validation.evidence.serial import PARTNERS, Serial
-from eredu_validation.evidence.sharing import SHARED, Shared
+from eredu_validation.evidence.shared_randomness_bets import SHARED, Shared
 from eredu_validation.evidence.transforms import Order
 
 ANYWHERE = ("", bets.everywhere)
@@ -107,9 +107,9 @@ def _acceptance() -> Joined:
     aims += [("residual not subtracted", bets.unsubtracted), ("residual of |p - q|", bets.absolute)]
     aims += [("greedy draft called sampled", bets.greedy_draft), ("ratio without q", bets.without_ratio)]
     aims += [
-        ("coin is the draft's number", reuse.coin_of_the_draft),
-        ("replacement is the draft's number", reuse.replacement_of_the_draft),
-        ("replacement is the coin", reuse.replacement_of_the_coin),
+        ("coin is the draft's number", shared_randomness_bets.coin_of_the_draft),
+        ("replacement is the draft's number", shared_randomness_bets.replacement_of_the_draft),
+        ("replacement is the coin", shared_randomness_bets.replacement_of_the_coin),
     ]
     return Joined([Fixed(name, aim, bold, (PROPOSED,)) for name, aim in aims])
 

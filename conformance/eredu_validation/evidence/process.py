@@ -75,7 +75,7 @@ class Crossing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class Increment:
     """What one batch added.
 
     Attributes:
@@ -170,7 +170,7 @@ class Evidence:
         """Total variation per token that would have been reported by now, with probability 1 - `MISS`."""
         return design_of(self.terms, self.portfolio).resolved(self.tally.tokens)
 
-    def take(self, batch: Sequence[Emission] | Columns) -> Step:
+    def take(self, batch: Sequence[Emission] | Columns) -> Increment:
         """Take a batch of tokens, at least one, and say what it added.
 
         Raises `EvidenceError` for rows that are no distributions. Nothing is taken then.
@@ -184,7 +184,9 @@ class Evidence:
             part, highest = self._take_chunk(columns.part(first, last))
             parts.append(part)
             peak, first = max(peak, highest), last
-        return Step(tally=add_up(parts), tokens=self.tally.tokens, log_e=self.log_e, peak=peak, crossing=self.crossing)
+        return Increment(
+            tally=add_up(parts), tokens=self.tally.tokens, log_e=self.log_e, peak=peak, crossing=self.crossing
+        )
 
     def _take_chunk(self, columns: Columns) -> tuple[Tally, float]:
         view = View.of(columns, self._generator)

@@ -11,7 +11,7 @@ from typing import Any
 
 from eredu_validation.evidence.diagnostics import Diagnostic, diagnose, holm
 from eredu_validation.evidence.json_form import finite
-from eredu_validation.evidence.ledger import Book, Header
+from eredu_validation.evidence.ledger import Header, LedgerContent
 from eredu_validation.evidence.merging import Merged
 from eredu_validation.evidence.process import Terms
 from eredu_validation.evidence.tally import DIAGNOSED, Tally
@@ -29,17 +29,19 @@ def result_schema() -> dict[str, Any]:
     return schema
 
 
-def result_of_book(book: Book, *, resolve: float | None = None, planned: int | None = None) -> dict[str, Any]:
+def result_of_run(
+    content: LedgerContent, *, resolve: float | None = None, planned: int | None = None
+) -> dict[str, Any]:
     """Result of one ledger.
 
     Args:
-        book: It.
+        content: What the ledger says.
         resolve: Total variation that had to be resolved.
         planned: Tokens that had to be taken.
     """
-    terms = book.header.terms
-    verdict = judge(book.tally, terms, crossing=book.crossing, resolve=resolve, planned=planned)
-    return _result([book.header], terms, book.tally, verdict, path=book.path)
+    terms = content.header.terms
+    verdict = judge(content.tally, terms, crossing=content.crossing, resolve=resolve, planned=planned)
+    return _result([content.header], terms, content.tally, verdict, path=content.path)
 
 
 def result_of_merged(merged: Merged, *, resolve: float | None = None, planned: int | None = None) -> dict[str, Any]:
@@ -60,7 +62,7 @@ def _result(
     rejected = holm(tests, terms.alpha)
     return {
         "schema": SCHEMA,
-        "subject": headers[0].fingerprint.record(),
+        "subject": headers[0].identity.record(),
         "runs": [{"run": header.run, "seed": header.seed, "part": header.part} for header in headers],
         "terms": {"alpha": terms.alpha, "tolerance": terms.tolerance},
         "verdict": _verdict_record(verdict),

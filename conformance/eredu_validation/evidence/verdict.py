@@ -124,7 +124,7 @@ def judge(
     """Judge what was taken so far.
 
     Args:
-        tally: It.
+        tally: What was taken.
         terms: What is tested.
         crossing: Where a single run reached its threshold. A run that did so found a deviation, whatever followed.
         resolve: Total variation that must be resolved before "no deviation" is said; None asks for none.

@@ -118,16 +118,16 @@ def measure_benefit(subject: Subject, prompts: Sequence[EncodedPrompt], *, seed:
         replace(each, options=replace(each.options, max_proposals=widest.depth, max_tokens=half)) for each in requests
     ]
     plain_speed, _ = _decoded(subject, requests, plain=True)
-    speed, book = _decoded(subject, requests)
-    _, deep_book = _decoded(subject, deep)
-    acceptance = _acceptance(RequestStatistics.total([book, deep_book]))
+    speed, statistics = _decoded(subject, requests)
+    _, deep_statistics = _decoded(subject, deep)
+    acceptance = _acceptance(RequestStatistics.total([statistics, deep_statistics]))
     rounds = _Rounds(subject, prompts[0].tokens, len(acceptance))
     empty_s, *rounds_s = subject.model.backend.lend_speculative(subject.assistant, rounds)
     # Plain decoding keeps the device busy between tokens, which a single empty round cannot.
     plain_s = min(empty_s, 1 / plain_speed)
     return BenefitReport(
         acceptance=acceptance,
-        tokens_per_round=book.tokens_per_round,
+        tokens_per_round=statistics.tokens_per_round,
         asked=subject.depth,
         plain_tokens_per_s=plain_speed,
         tokens_per_s=speed,
@@ -148,7 +148,7 @@ def cost_curve(acceptance: Sequence[float], rounds_s: Sequence[float]) -> tuple[
 def _decoded(
     subject: Subject, requests: Sequence[PreparedRequest], *, plain: bool = False
 ) -> tuple[float, RequestStatistics]:
-    """Tokens a second behind the first that were committed (of all, where they came at once), and all books."""
+    """Tokens a second behind the first that were committed (of all, where they came at once), and all statistics."""
     times: list[tuple[float, int]] = [(time.perf_counter(), 0)]
 
     def sink(event: Event) -> None:
@@ -161,9 +161,9 @@ def _decoded(
     return tokens / seconds, RequestStatistics.total(each.statistics for each in batch.results)
 
 
-def _acceptance(books: RequestStatistics) -> tuple[float, ...]:
+def _acceptance(statistics: RequestStatistics) -> tuple[float, ...]:
     """Share of the proposals at each place that became output."""
-    accepted, drafted = books.accepted_by_position, books.drafted_by_position
+    accepted, drafted = statistics.accepted_by_position, statistics.drafted_by_position
     padded = accepted + (0,) * (len(drafted) - len(accepted))
     return tuple(stood / made for stood, made in zip(padded, drafted, strict=True) if made)
 

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.contract.randomness import RequestRandomness, Role
-from eredu.mlx.draws import gumbels, key_rows
-from eredu.mlx.rows import process_rows
 from eredu.prepared import PreparedRequest
+from eredu_validation.measures.inside import gumbels, key_rows, process_rows
 from eredu_validation.measures.plain_rows import Text, read_target
 from eredu_validation.measures.prompts import EncodedPrompt
 from eredu_validation.measures.subject import Subject

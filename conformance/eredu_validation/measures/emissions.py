@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import mlx.core as mx
 import numpy as np
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from eredu.contract.events import Event, TokensCommitted
 from eredu.prepared import PreparedRequest
-from eredu_validation.evidence import Block, Columns, Emission, Stratum, columns_of, strata_of
-from eredu_validation.measures.foreign import ForeignEngine, foreign_outputs
+from eredu.scheduling.round_log import RoundLog
+from eredu_validation.evidence import Columns, Emission, Round, Stratum, columns_of, strata_of
+from eredu_validation.foreign.answers import ForeignEngine, foreign_outputs
 from eredu_validation.measures.plain_rows import (
     Rows,
     TargetReading,
@@ -23,7 +24,6 @@ from eredu_validation.measures.plain_rows import (
     processed,
     read_target,
 )
-from eredu_validation.measures.rounds import RoundLog
 from eredu_validation.measures.subject import Subject
 
 
@@ -34,12 +34,12 @@ class RequestOutput:
     Attributes:
         request: Its number within the run.
         text: Its prompt and tokens.
-        blocks: Its blocks, in order.
+        rounds: Its rounds, in order.
     """
 
     request: int
     text: Text
-    blocks: Sequence[Block]
+    rounds: Sequence[Round]
 
 
 def request_seed(seed: int, part: int, request: int) -> int:
@@ -70,13 +70,13 @@ def decode_batch(
     else:
         drawn = _decode_here(subject, prompts, seeds, on_tokens)
     return [
-        RequestOutput(first + index, Text(tuple(prompt), tokens), blocks)
-        for index, (prompt, (tokens, blocks)) in enumerate(zip(prompts, drawn, strict=True))
+        RequestOutput(first + index, Text(tuple(prompt), tokens), rounds)
+        for index, (prompt, (tokens, rounds)) in enumerate(zip(prompts, drawn, strict=True))
     ]
 
 
-Drawn = Iterable[tuple[Sequence[int], Sequence[Block]]]
-"""Tokens and blocks of each request."""
+Drawn = Iterable[tuple[Sequence[int], Sequence[Round]]]
+"""Tokens and rounds of each request."""
 
 
 def _decode_here(
@@ -91,9 +91,12 @@ def _decode_here(
         if isinstance(event, TokensCommitted):
             on_tokens(len(event.tokens))
 
-    rounds = RoundLog()
-    batch = subject.decode(requests, sink=sink, trace=rounds)
-    return [(result.tokens, rounds.blocks[index]) for index, result in enumerate(batch.results)]
+    log = RoundLog()
+    batch = subject.decode(requests, sink=sink, trace=log)
+    return [
+        (result.tokens, [Round(**asdict(each)) for each in log.rounds[index]])
+        for index, result in enumerate(batch.results)
+    ]
 
 
 def _decode_elsewhere(
@@ -120,7 +123,7 @@ def columns_of_outputs(subject: Subject, outputs: Sequence[RequestOutput]) -> Co
 
 def emissions_of(subject: Subject, output: RequestOutput) -> list[Emission]:
     """Tokens of one output with the rows that they should have been drawn from."""
-    text, strata = output.text, strata_of(output.blocks)
+    text, strata = output.text, strata_of(output.rounds)
     sampling = subject.options.sampling
     reading = read_target(subject.target, text, subject.heads, prompts=subject.prompts)
     target = processed(reading.logits, sampling, text)

@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.contract.options import SamplingOptions
-from eredu.mlx.caches.sequence import SequenceCache
-from eredu.mlx.models import TargetModel
-from eredu.mlx.rows import process_rows
+from eredu_validation.measures.inside import SequenceCache, TargetModel, process_rows
 from eredu_validation.measures.plain_rows import Rows, normalised
 from eredu_validation.measures.prompt_states import read_prompt
 
@@ -127,7 +125,7 @@ def audit_numerics(
     """Audit a target.
 
     Args:
-        target: It.
+        target: The target that is fed.
         texts: Token ids of at least two tokens each; the longest give most.
         sampling: How rows are processed; penalties are left out.
         widths: Rows of a verification: K + 1.

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from eredu.contract.errors import EvidenceError
-from eredu_validation.evidence import Fingerprint
+from eredu_validation.evidence import SubjectIdentity
+from eredu_validation.foreign.answers import LEFT_OUT
 from eredu_validation.measures.benefit import measure_benefit
-from eredu_validation.measures.foreign import LEFT_OUT
 from eredu_validation.measures.numerics import audit_numerics
 from eredu_validation.measures.path import check_path
 from eredu_validation.measures.prompts import EncodedPrompt
@@ -56,7 +56,7 @@ class Parts:
         """Sentences of the parts that found a violation."""
         return tuple(part["text"] for part in self.found.values() if part.get("violations", 0))
 
-    def write(self, place: Path, subject: Fingerprint) -> None:
+    def write(self, place: Path, subject: SubjectIdentity) -> None:
         """Keep them in a folder, with whom they are about; whoever interrupts this finds the old ones or these."""
         place.mkdir(parents=True, exist_ok=True)
         made = place / f"{PARTS_NAME}.new"
@@ -65,7 +65,7 @@ class Parts:
         made.replace(place / PARTS_NAME)
 
     @classmethod
-    def read(cls, place: Path, subject: Fingerprint) -> Parts:
+    def read(cls, place: Path, subject: SubjectIdentity) -> Parts:
         """Those that a folder keeps; none where it keeps none.
 
         Raises `EvidenceError` for a damaged file, and for parts of another subject, naming what differs.
@@ -75,7 +75,7 @@ class Parts:
             return cls()
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            found, other = record["parts"], Fingerprint.of_record(record["subject"])
+            found, other = record["parts"], SubjectIdentity.of_record(record["subject"])
             parts = cls({name: found[name] for name in PARTS if name in found})
         except (ValueError, TypeError, KeyError) as error:
             raise EvidenceError(f"{path} is damaged: {error}; remove it, and the parts are measured again") from error

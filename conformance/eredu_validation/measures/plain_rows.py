@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.contract.options import SamplingOptions
-from eredu.families.prediction_heads import PredictionHeads
-from eredu.families.teacher_forcing import outputs_along
-from eredu.mlx.history import HistoryRows
-from eredu.mlx.models import AssistantModel, TargetModel
-from eredu.mlx.rows import process_rows
+from eredu_validation.measures.inside import (
+    AssistantModel,
+    HistoryRows,
+    PredictionHeads,
+    TargetModel,
+    outputs_along,
+    process_rows,
+)
 from eredu_validation.measures.prompt_states import PromptState, PromptStates
 
 ROW_CHUNK = 64
@@ -101,7 +104,7 @@ def read_target(
 
 
 def assistant_logits(assistant: AssistantModel, text: Text, *, prompts: PromptStates | None = None) -> mx.array:
-    """The same of an assistant; fewer rows where its context ends before the text does."""
+    """Logits of an assistant before each output token; fewer rows where its context ends before the text does."""
     room = assistant.context - len(text.prompt) + 1
     within = Text(text.prompt, text.output[: max(0, room)])
     if not within.output:

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 
 import mlx.core as mx
 
-from eredu.families.prediction_heads import PredictionHeads
-from eredu.mlx.caches.sequence import SequenceCache
-from eredu.mlx.models import AssistantModel, TargetModel
+from eredu_validation.measures.inside import AssistantModel, PredictionHeads, SequenceCache, TargetModel
 
 PROMPT_CHUNK = 512
 """Prompt tokens fed at once."""

@@ -20,9 +20,7 @@ from eredu.contract.executor import CommitPlan, SpeculativeExecutor, submit_alon
 from eredu.contract.options import AcceptanceRule, GenerationOptions, SamplingOptions
 from eredu.contract.randomness import RequestRandomness
 from eredu.contract.request import GenerationRequest
-from eredu.engine.sequence import MlxSequence
-from eredu.mlx.caches.sequence import SequenceCache
-from eredu.mlx.rows import process_rows
+from eredu_validation.measures.inside import MlxSequence, SequenceCache, process_rows
 from eredu_validation.measures.numerics import feed_rows, total_variation
 from eredu_validation.measures.plain_rows import normalised
 from eredu_validation.measures.prompt_states import PROMPT_CHUNK, read_prompt

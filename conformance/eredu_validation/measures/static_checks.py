@@ -10,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from eredu.checkpoints.inspection import inspect_checkpoint
-from eredu.engine.probe import require_norms
+from eredu_validation.measures.inside import require_norms
 from eredu_validation.measures.subject import Subject
 
 ROWS = 24

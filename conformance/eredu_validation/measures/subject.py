@@ -11,15 +11,13 @@ from typing import Any
 
 from eredu.contract.events import EventSink
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
-from eredu.engine.mlx_backend import Assistant, MlxBackend
-from eredu.families.prediction_heads import PredictionHeads
 from eredu.loaded import LoadedModel
-from eredu.mlx.models import AssistantModel, TargetModel
 from eredu.prepared import PreparedRequest
 from eredu.results import BatchResult
 from eredu.scheduling.trace import TraceSink
-from eredu_validation.evidence import Fingerprint
-from eredu_validation.measures.foreign import ForeignEngine
+from eredu_validation.evidence import SubjectIdentity
+from eredu_validation.foreign.answers import ForeignEngine
+from eredu_validation.measures.inside import Assistant, AssistantModel, MlxBackend, PredictionHeads, TargetModel
 from eredu_validation.measures.prompt_states import PromptStates
 
 WEIGHED_SUFFIXES = frozenset({".safetensors", ".gguf", ".json", ".jinja", ".model", ".tiktoken", ".npz"})
@@ -92,7 +90,7 @@ class Subject:
         """The same pair under other options."""
         return replace(self, options=replace(self.options, **changes))
 
-    def fingerprint(self, *, head: Path | None, versions: dict[str, str], settings: dict[str, Any]) -> Fingerprint:
+    def identity(self, *, head: Path | None, versions: dict[str, str], settings: dict[str, Any]) -> SubjectIdentity:
         """Names the subject so that any change of it shows.
 
         Args:
@@ -103,7 +101,7 @@ class Subject:
         target = self.model.backend.target.path
         place = self.assistant.checkpoint.path if self.assistant is not None else head
         sampling, schedule = self.options.sampling, self.schedule
-        return Fingerprint(
+        return SubjectIdentity(
             target=content_digest(target),
             drafter="" if place is None else content_digest(place),
             versions=versions,

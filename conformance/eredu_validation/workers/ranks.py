@@ -24,8 +24,8 @@ import mlx.core as mx
 import numpy as np
 
 from eredu.contract.errors import EreduError, OptionError
-from eredu_validation.workers.worker_handle import Member
-from eredu_validation.workers.worker_pool import Crew
+from eredu_validation.workers.worker_handle import WorkerHandle
+from eredu_validation.workers.worker_pool import WorkerPool
 
 JOIN_S = 60.0
 """Seconds that a rank gets to call rank 0."""
@@ -60,23 +60,23 @@ def address_of_first(environment: Mapping[str, str]) -> str:
     )
 
 
-def gather_ranks(group: mx.distributed.Group) -> list[Member]:
+def gather_ranks(group: mx.distributed.Group) -> list[WorkerHandle]:
     """On rank 0: all other ranks, connected. One that does not call in time is closed, and so counts as lost."""
     address = address_of_first(os.environ)
     key = secrets.token_bytes(KEY_BYTES)
-    members: dict[int, Member | None] = dict.fromkeys(range(1, group.size()))
+    workers: dict[int, WorkerHandle | None] = dict.fromkeys(range(1, group.size()))
     with socket.create_server((address, 0)) as server:
         share(group, [server.getsockname()[1], *key])
         server.settimeout(JOIN_S)
-        while None in members.values():
+        while None in workers.values():
             try:
                 connection = _answer(server, key)
             except TimeoutError:
                 break
             if connection is not None:
                 rank = int.from_bytes(connection.recv_bytes(8))
-                members[rank] = Member(f"rank {rank}", connection)
-    return [member or _absent(rank) for rank, member in members.items()]
+                workers[rank] = WorkerHandle(f"rank {rank}", connection)
+    return [worker or _absent(rank) for rank, worker in workers.items()]
 
 
 def call_first(group: mx.distributed.Group) -> Connection:
@@ -110,14 +110,14 @@ def leave_signals_to_first() -> None:
 
 
 @contextmanager
-def surviving(crew: Crew) -> Iterator[None]:
+def surviving(pool: WorkerPool) -> Iterator[None]:
     """On rank 0: go on where `mlx.launch` asks all ranks to end because another one is lost.
 
     Asked to end for any other reason, it stops as at Ctrl-C: the evidence is kept.
     """
 
     def unless_lost() -> None:
-        if not crew.losses:
+        if not pool.losses:
             _thread.interrupt_main()
 
     def asked(*_: object) -> None:
@@ -150,8 +150,8 @@ def _answer(server: socket.socket, key: bytes) -> Connection | None:
     return connection
 
 
-def _absent(rank: int) -> Member:
+def _absent(rank: int) -> WorkerHandle:
     """A rank that never called: its connection is closed at the other end."""
     here, there = socket.socketpair()
     there.close()
-    return Member(f"rank {rank}", Connection(here.detach()))
+    return WorkerHandle(f"rank {rank}", Connection(here.detach()))

@@ -1,4 +1,4 @@
-"""Lockstep: ranks that hold one target together do the same at the same time, because each feed needs all of them.
+"""Ranks that hold one target together do the same at the same time, because each feed needs all of them.
 
 Rank 0 decides and keeps the evidence; before each step it tells the others which. They draw with the same seeds and
 so the same tokens, which is checked behind every step.
@@ -10,24 +10,21 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import mlx.core as mx
 import numpy as np
 
 from eredu.contract.errors import EreduError
-from eredu.mlx.adapter import Split
+from eredu_validation.measures.inside import Split
 from eredu_validation.workers.ranks import share
 from eredu_validation.workers.work_plan import Portion
-
-if TYPE_CHECKING:
-    from eredu_validation.measures.session import Session
+from eredu_validation.workers.worker import Draw
 
 NUMBERS = 6
 """Numbers that go with a step: the two halves of a seed, the part, and the portion's three."""
 
 
-class Step(IntEnum):
+class RankTask(IntEnum):
     """What all ranks do next."""
 
     END = 0
@@ -37,11 +34,11 @@ class Step(IntEnum):
 
 
 @dataclass(frozen=True)
-class Lockstep:
+class ShardedRanks:
     """The ranks that hold one target.
 
     Attributes:
-        group: They.
+        group: These ranks, as MLX connects them.
     """
 
     group: mx.distributed.Group
@@ -55,14 +52,14 @@ class Lockstep:
         """How the ranks hold the target."""
         return Split(kind, self.group)
 
-    def tell(self, step: Step, *numbers: int) -> None:
+    def tell(self, step: RankTask, *numbers: int) -> None:
         """On rank 0: tell the others what comes next. On others nothing, for they were told."""
         if self.leads:
             share(self.group, [step, *numbers, *[0] * (NUMBERS - len(numbers))])
 
     def tell_draw(self, seed: int, part: int, portion: Portion) -> None:
         """On rank 0: a portion is drawn next."""
-        self.tell(Step.DRAW, seed >> 32, seed & 0xFFFFFFFF, part, portion.first, portion.count, portion.length)
+        self.tell(RankTask.DRAW, seed >> 32, seed & 0xFFFFFFFF, part, portion.first, portion.count, portion.length)
 
     def same_seed(self, seed: int) -> int:
         """Rank 0's seed, on every rank."""
@@ -79,17 +76,23 @@ class Lockstep:
                 "ranks must be machines of one kind with the same versions"
             )
 
-    def follow(self, session: Session, ignore: Callable[[int], None] = lambda _: None) -> None:
-        """On other ranks than the first: do what rank 0 says until it says that it is over, or is gone."""
+    def follow(self, *, measure: Callable[[], object], feed: Callable[[], object], draw: Draw) -> None:
+        """On other ranks than the first: do what rank 0 says until it says that it is over, or is gone.
+
+        Args:
+            measure: Measures the parts.
+            feed: Feeds the target one token.
+            draw: Draws a portion.
+        """
         while True:
             step, *numbers = share(self.group, [0] * (1 + NUMBERS))
             match step:
-                case Step.PARTS:
-                    session.measure()
-                case Step.FEED:
-                    session.logits_dtype()
-                case Step.DRAW:
+                case RankTask.PARTS:
+                    measure()
+                case RankTask.FEED:
+                    feed()
+                case RankTask.DRAW:
                     high, low, part, first, count, length = numbers
-                    session.law.draw(high << 32 | low, part, Portion(first, count, length), ignore)
+                    draw(high << 32 | low, part, Portion(first, count, length), lambda _: None)
                 case _:
                     return

@@ -38,7 +38,7 @@ class Portion:
 
 
 @dataclass
-class Plan(Generic[DrawnT]):
+class WorkPlan(Generic[DrawnT]):
     """What is still to be drawn, what is being drawn, and what waits for its turn.
 
     Requests are planned in waves: as many as reach the goal if outputs are as long as they were so far; where they end
@@ -75,7 +75,7 @@ class Plan(Generic[DrawnT]):
         self._plan_wave()
 
     def settle(self, needed: int) -> None:
-        """So many tokens reach the goal, at least as many as were thought; nothing was counted yet."""
+        """Say how many tokens reach the goal: at least as many as were thought. Nothing may be counted before."""
         self.needed, self.settled = needed, True
         dealt, self.first = self.first, self._start
         self._plan_wave()
@@ -96,11 +96,11 @@ class Plan(Generic[DrawnT]):
         return portion
 
     def give_back(self, portion: Portion) -> None:
-        """Whoever was to draw it cannot; somebody else gets it next."""
+        """Let somebody else draw a portion next, whose process is lost."""
         self._returned = sorted([*self._returned, portion], key=lambda each: each.first)
 
     def arrive(self, portion: Portion, drawn: DrawnT) -> None:
-        """It was drawn."""
+        """Take what was drawn of a portion."""
         self._open[portion] = drawn
 
     @property
@@ -115,7 +115,7 @@ class Plan(Generic[DrawnT]):
         return None if portion is None or drawn is None else (portion, drawn)
 
     def count(self, portion: Portion, taken: int) -> None:
-        """It is evidence, with which so many tokens were taken in all."""
+        """Note that a portion has become evidence, and how many tokens were taken with it in all."""
         del self._open[portion]
         self.taken = taken
 

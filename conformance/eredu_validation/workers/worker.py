@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-from eredu_validation.evidence import Columns, Fingerprint
+from eredu_validation.evidence import Columns, SubjectIdentity
 from eredu_validation.workers.work_plan import Portion
 from eredu_validation.workers.worker_messages import Message, columns_message
 
@@ -38,10 +38,10 @@ class Worker:
         self._drawn = 0
         self._told = 0.0
 
-    def serve(self, fingerprint: Fingerprint) -> None:
+    def serve(self, identity: SubjectIdentity) -> None:
         """Say what is drawn from, then draw until the other end hangs up."""
         try:
-            self._tell(Message("ready", {"fingerprint": fingerprint.record()}))
+            self._tell(Message("ready", {"fingerprint": identity.record()}))
             while True:
                 self._obey(self._hear())
         except HungUpError:

@@ -14,13 +14,13 @@ END_S = 5.0
 
 
 @dataclass(eq=False)
-class Member:
+class WorkerHandle:
     """One process that draws.
 
     Attributes:
         name: For messages.
-        connection: To it.
-        process: It, where it was started here.
+        connection: What the process is spoken to over.
+        process: The process itself, where it was started here.
         portion: What it draws; None where it is idle.
         ready: Whether it has loaded the subject.
         paused: Whether it has stopped between two rounds.
@@ -45,7 +45,7 @@ class Member:
             return
 
     def death(self) -> str:
-        """How it ended, in words."""
+        """How the process ended, in words."""
         if self.process is None:
             return "its connection was lost"
         self.process.join(END_S)
@@ -55,7 +55,7 @@ class Member:
         return f"it was killed by signal {-code}" if code < 0 else f"it ended with status {code}"
 
     def end(self) -> None:
-        """Hang up, and end it where it was started here."""
+        """Hang up, and end the process where it was started here."""
         self.connection.close()
         if self.process is not None:
             self.process.terminate()

@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Self
 
 from eredu.contract.errors import EreduError
-from eredu_validation.evidence import Columns, Fingerprint
-from eredu_validation.workers.work_plan import Plan, Portion
-from eredu_validation.workers.worker_handle import Member
+from eredu_validation.evidence import Columns, SubjectIdentity
+from eredu_validation.workers.work_plan import Portion, WorkPlan
+from eredu_validation.workers.worker_handle import WorkerHandle
 from eredu_validation.workers.worker_messages import Message, columns_of_message
 
 LISTEN_S = 0.2
@@ -39,7 +39,7 @@ class Failure:
     error: Exception
 
 
-class Crew:
+class WorkerPool:
     """The processes that draw beside this one; it may have none. Use it in a `with` statement.
 
     Attributes:
@@ -48,36 +48,36 @@ class Crew:
 
     def __init__(
         self,
-        recruit: Callable[[], Sequence[Member]] = tuple,
+        recruit: Callable[[], Sequence[WorkerHandle]] = tuple,
         *,
-        fingerprint: Fingerprint,
+        identity: SubjectIdentity,
         on_loss: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Nobody is called yet.
 
         Args:
             recruit: Calls the other processes, once there is something to draw.
-            fingerprint: The subject, which must be theirs.
+            identity: The subject, which must be theirs.
             on_loss: Is told each sentence on a loss.
         """
         self.losses: list[str] = []
         self._recruit = recruit
-        self._members: list[Member] = []
-        self._fingerprint = fingerprint
+        self._workers: list[WorkerHandle] = []
+        self._identity = identity
         self._on_loss = on_loss
         self._changed = Condition()
-        self._plan: Plan[Columns | Failure] | None = None
+        self._plan: WorkPlan[Columns | Failure] | None = None
         self._seeds = (0, 0)
         self._own = 0
         self._pausing = False
         self._closed = False
         self._thread = Thread(target=self._listen, name="eredu validate", daemon=True)
 
-    def begin(self, plan: Plan[Columns | Failure], *, seed: int, part: int) -> None:
+    def begin(self, plan: WorkPlan[Columns | Failure], *, seed: int, part: int) -> None:
         """Call the others, and deal portions of a run. It is begun once."""
         self._plan, self._seeds = plan, (seed, part)
-        self._members = list(self._recruit())
-        if self._members:
+        self._workers = list(self._recruit())
+        if self._workers:
             self._thread.start()
 
     @property
@@ -89,17 +89,17 @@ class Crew:
         """Stop the others between two rounds, and return when they have stopped."""
         with self._changed:
             self._pausing = True
-            for member in self._members:
-                member.tell(Message("pause"))
-            self._changed.wait_for(lambda: all(member.paused for member in self._members), PAUSE_S)
+            for worker in self._workers:
+                worker.tell(Message("pause"))
+            self._changed.wait_for(lambda: all(worker.paused for worker in self._workers), PAUSE_S)
 
     def resume(self) -> None:
         """Let them go on."""
         with self._changed:
             self._pausing = False
-            for member in self._members:
-                member.tell(Message("resume"))
-                member.paused, member.heard = False, time.monotonic()
+            for worker in self._workers:
+                worker.tell(Message("resume"))
+                worker.paused, worker.heard = False, time.monotonic()
             self._deal()
 
     def note_loss(self, sentence: str) -> None:
@@ -158,9 +158,9 @@ class Crew:
             self._closed = True
         if self._thread.is_alive():
             self._thread.join()
-        for member in self._members:
-            member.end()
-        self._members = []
+        for worker in self._workers:
+            worker.end()
+        self._workers = []
 
     def __enter__(self) -> Self:
         return self
@@ -171,7 +171,7 @@ class Crew:
         self.close()
 
     @property
-    def _begun(self) -> Plan[Columns | Failure]:
+    def _begun(self) -> WorkPlan[Columns | Failure]:
         if self._plan is None:
             raise ValueError("nothing was begun; call begin first")
         return self._plan
@@ -179,87 +179,87 @@ class Crew:
     def _ahead(self) -> int:
         with self._changed:
             waiting = 0 if self._plan is None else sum(len(d) for d in self._plan.waiting if isinstance(d, Columns))
-            return self._own + waiting + sum(member.tokens for member in self._members)
+            return self._own + waiting + sum(worker.tokens for worker in self._workers)
 
     def _listen(self) -> None:
         while not self._closed:
             with self._changed:
-                members = list(self._members)
-            by_connection = {member.connection: member for member in members}
-            heard = wait(list(by_connection), LISTEN_S) if members else []
+                workers = list(self._workers)
+            by_connection = {worker.connection: worker for worker in workers}
+            heard = wait(list(by_connection), LISTEN_S) if workers else []
             for connection in heard:
-                member = by_connection[connection]  # type: ignore[index]
+                worker = by_connection[connection]  # type: ignore[index]
                 try:
-                    self._hear(member, Message.of_bytes(member.connection.recv_bytes()))
+                    self._hear(worker, Message.of_bytes(worker.connection.recv_bytes()))
                 except (EOFError, OSError):
-                    self._lose(member, member.death())
+                    self._lose(worker, worker.death())
                 except Exception as error:  # whatever it sent, the others go on
-                    self._lose(member, f"what it sent cannot be read: {error!r}")
+                    self._lose(worker, f"what it sent cannot be read: {error!r}")
             self._give_up_the_silent()
-            if not members:
+            if not workers:
                 return
 
-    def _hear(self, member: Member, message: Message) -> None:
+    def _hear(self, worker: WorkerHandle, message: Message) -> None:
         drawn = columns_of_message(message) if message.kind == "drawn" else None
         with self._changed:
-            member.heard = time.monotonic()
+            worker.heard = time.monotonic()
             if message.kind == "ready":
-                self._welcome(member, Fingerprint.of_record(message.values["fingerprint"]))
+                self._welcome(worker, SubjectIdentity.of_record(message.values["fingerprint"]))
             elif message.kind == "refused":
-                self._lose(member, str(message.values["text"]))
+                self._lose(worker, str(message.values["text"]))
             elif message.kind == "paused":
-                member.paused = True
+                worker.paused = True
             elif message.kind == "tokens":
-                member.tokens = int(message.values["tokens"])
+                worker.tokens = int(message.values["tokens"])
             elif message.kind == "failed":
-                self._arrive(member, Failure(EreduError(str(message.values["text"]))))
+                self._arrive(worker, Failure(EreduError(str(message.values["text"]))))
             elif drawn is not None:
-                self._arrive(member, drawn)
+                self._arrive(worker, drawn)
             self._changed.notify_all()
 
-    def _welcome(self, member: Member, theirs: Fingerprint) -> None:
-        differences = self._fingerprint.differences(theirs)
+    def _welcome(self, worker: WorkerHandle, theirs: SubjectIdentity) -> None:
+        differences = self._identity.differences(theirs)
         if differences:
-            self._lose(member, f"it validates another subject: {'; '.join(differences)}")
+            self._lose(worker, f"it validates another subject: {'; '.join(differences)}")
             return
-        member.ready = True
+        worker.ready = True
         self._deal()
 
-    def _arrive(self, member: Member, drawn: Columns | Failure) -> None:
-        if self._plan is not None and member.portion is not None:
-            self._plan.arrive(member.portion, drawn)
-        member.portion, member.tokens = None, 0
+    def _arrive(self, worker: WorkerHandle, drawn: Columns | Failure) -> None:
+        if self._plan is not None and worker.portion is not None:
+            self._plan.arrive(worker.portion, drawn)
+        worker.portion, worker.tokens = None, 0
         self._deal()
 
     def _deal(self) -> None:
         if self._plan is None or self._pausing:
             return
         seed, part = self._seeds
-        for member in self._members:
-            portion = self._plan.deal() if member.ready and member.portion is None else None
+        for worker in self._workers:
+            portion = self._plan.deal() if worker.ready and worker.portion is None else None
             if portion is not None:
-                member.portion, member.heard = portion, time.monotonic()
+                worker.portion, worker.heard = portion, time.monotonic()
                 asked = {"first": portion.first, "count": portion.count, "length": portion.length}
-                member.tell(Message("draw", {**asked, "seed": seed, "part": part}))
+                worker.tell(Message("draw", {**asked, "seed": seed, "part": part}))
 
     def _give_up_the_silent(self) -> None:
         now = time.monotonic()
         with self._changed:
-            for member in [m for m in self._members if m.portion is not None and not m.paused]:
-                if now - member.heard > SILENCE_S:
-                    self._lose(member, f"it said nothing for {SILENCE_S:g} s")
+            for worker in [m for m in self._workers if m.portion is not None and not m.paused]:
+                if now - worker.heard > SILENCE_S:
+                    self._lose(worker, f"it said nothing for {SILENCE_S:g} s")
 
-    def _lose(self, member: Member, why: str) -> None:
+    def _lose(self, worker: WorkerHandle, why: str) -> None:
         with self._changed:
-            if member not in self._members:
+            if worker not in self._workers:
                 return
-            self._members.remove(member)
-            if self._plan is not None and member.portion is not None:
-                self._plan.give_back(member.portion)
+            self._workers.remove(worker)
+            if self._plan is not None and worker.portion is not None:
+                self._plan.give_back(worker.portion)
             self._deal()
             self._changed.notify_all()
-        member.end()
-        self.note_loss(f"{member.name} is lost: {why}; what it drew counts, and the others draw the rest")
+        worker.end()
+        self.note_loss(f"{worker.name} is lost: {why}; what it drew counts, and the others draw the rest")
 
 
 def _attempt(

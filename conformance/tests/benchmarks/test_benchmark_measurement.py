@@ -100,8 +100,8 @@ def test_settings_agree_as_promised(loaded: BenchmarkPair, temperature: float) -
         assert (found[name].equal_to_plain == 8) == (temperature == 0.0)
     for each in found.values():
         assert each.tokens == 160
-        assert each.books is not None
-        assert each.books.emitted == 160
+        assert each.statistics is not None
+        assert each.statistics.emitted == 160
 
 
 def test_figures_of_a_run(loaded: BenchmarkPair) -> None:

@@ -39,10 +39,10 @@ def test_every_proposal_is_right_and_no_token_changes(pair: BenchmarkPair) -> No
     for each in (off, ahead):
         assert each.acceptance is not None
         assert each.acceptance.conditional == (1.0, 1.0, 1.0)
-    assert off.books is not None
-    assert ahead.books is not None
-    assert off.books.lookahead_blocks == 0
-    assert ahead.books.lookahead_promoted == ahead.books.lookahead_blocks > 0
+    assert off.statistics is not None
+    assert ahead.statistics is not None
+    assert off.statistics.lookahead_blocks == 0
+    assert ahead.statistics.lookahead_promoted == ahead.statistics.lookahead_blocks > 0
 
 
 def test_a_differing_token_is_seen(pair: BenchmarkPair) -> None:

@@ -11,7 +11,7 @@ from eredu_conformance.subjects.evidence import TableSubject
 from eredu_conformance.subjects.evidence.designs import LONG
 from eredu_reference import PIECES
 from eredu_reference.models import TableModel
-from eredu_validation.evidence import Columns, Fingerprint
+from eredu_validation.evidence import Columns, SubjectIdentity
 
 
 def columns(fault: str | None, seed: int, tokens: int) -> Columns:
@@ -34,8 +34,8 @@ def wrong() -> Columns:
 
 
 @pytest.fixture
-def fingerprint() -> Fingerprint:
-    return Fingerprint(target="t", drafter="d", versions={"mlx": "0.32.4"}, settings={"temperature": 1.0, "k": 3})
+def identity() -> SubjectIdentity:
+    return SubjectIdentity(target="t", drafter="d", versions={"mlx": "0.32.4"}, settings={"temperature": 1.0, "k": 3})
 
 
 @pytest.fixture

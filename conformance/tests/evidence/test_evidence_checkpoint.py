@@ -29,7 +29,11 @@ from eredu_reference import PIECES, Sampling
 from eredu_reference.caches import CacheRow
 from eredu_reference.rows import softmax
 from eredu_validation.evidence import Emission, Evidence, Terms, columns_of
-from eredu_validation.evidence.reuse import coin_of_the_draft, replacement_of_the_coin, replacement_of_the_draft
+from eredu_validation.evidence.shared_randomness_bets import (
+    coin_of_the_draft,
+    replacement_of_the_coin,
+    replacement_of_the_draft,
+)
 
 LOUD = ["greedy-draft-called-sampled", "drafts-numbered-within-the-round"]
 """Faults that a hundred tokens show."""

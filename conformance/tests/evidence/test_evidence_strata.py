@@ -14,11 +14,11 @@ from eredu_conformance.subjects.evidence.table_subject import CachedTable, OneNu
 from eredu_reference import PIECES, Drafter, Schedule, decode_speculative
 from eredu_reference.models import TableModel
 from eredu_validation.evidence import (
-    Block,
     Columns,
     Emission,
     Evidence,
     Order,
+    Round,
     Stratum,
     Terms,
     columns_of,
@@ -31,9 +31,9 @@ from eredu_validation.evidence.transforms import transform
 
 def test_strata_follow_from_the_rounds() -> None:
     rounds = [
-        Block(proposals=3, emitted=2),
-        Block(proposals=2, emitted=3, promoted=True),
-        Block(proposals=0, emitted=1),
+        Round(proposals=3, emitted=2),
+        Round(proposals=2, emitted=3, promoted=True),
+        Round(proposals=0, emitted=1),
     ]
     strata = strata_of(rounds, label="batch 4")
     assert [(s.offset, s.proposals, s.promoted, s.redrafted) for s in strata] == [

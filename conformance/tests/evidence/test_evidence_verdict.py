@@ -16,15 +16,15 @@ from eredu_validation.evidence import (
     Conclusion,
     Emission,
     Evidence,
-    Fingerprint,
     Ledger,
     Stratum,
+    SubjectIdentity,
     Terms,
     columns_of,
     judge,
     merge,
-    result_of_book,
     result_of_merged,
+    result_of_run,
     result_schema,
 )
 from eredu_validation.evidence.result import thinned
@@ -131,16 +131,16 @@ def test_a_tolerance_forgives_one_impossible_token_and_not_many() -> None:
 
 @pytest.mark.parametrize("which", ["right", "wrong"])
 def test_results_follow_their_schema(
-    which: str, tmp_path: Path, fingerprint: Fingerprint, request: pytest.FixtureRequest
+    which: str, tmp_path: Path, identity: SubjectIdentity, request: pytest.FixtureRequest
 ) -> None:
     columns = request.getfixturevalue(which)
     books = []
     for seed in (1, 2):
-        with Ledger.begin(tmp_path / f"{seed}.jsonl", fingerprint, TERMS, seed=seed) as ledger:
-            evidence = ledger.book.evidence()
+        with Ledger.begin(tmp_path / f"{seed}.jsonl", identity, TERMS, seed=seed) as ledger:
+            evidence = ledger.content.evidence()
             ledger.append(evidence.take(columns.part(1_000 * (seed - 1), 1_000 * seed)), next_request=9)
-            books.append(ledger.book)
-    for result in (result_of_book(books[0]), result_of_merged(merge(books))):
+            books.append(ledger.content)
+    for result in (result_of_run(books[0]), result_of_merged(merge(books))):
         text = json.loads(json.dumps(result, allow_nan=False))
         jsonschema.validate(text, result_schema())
         assert text["verdict"]["exit_status"] == (0 if which == "right" else 1)
@@ -149,18 +149,18 @@ def test_results_follow_their_schema(
         assert not {"offset 0", "offset 1", "offset 2"} & set(rejected)
 
 
-def test_an_infinite_e_value_is_null(tmp_path: Path, fingerprint: Fingerprint) -> None:
-    with Ledger.begin(tmp_path / "l.jsonl", fingerprint, TERMS, seed=1) as ledger:
-        ledger.append(ledger.book.evidence().take(impossible()), next_request=1)
-    result = result_of_book(ledger.book)
+def test_an_infinite_e_value_is_null(tmp_path: Path, identity: SubjectIdentity) -> None:
+    with Ledger.begin(tmp_path / "l.jsonl", identity, TERMS, seed=1) as ledger:
+        ledger.append(ledger.content.evidence().take(impossible()), next_request=1)
+    result = result_of_run(ledger.content)
     jsonschema.validate(result, result_schema())
     assert result["verdict"]["log_e_value"] is None
     assert result["path"] == [[3, None]]
 
 
-def test_the_schema_refuses_what_is_no_result(tmp_path: Path, fingerprint: Fingerprint) -> None:
-    with Ledger.begin(tmp_path / "l.jsonl", fingerprint, TERMS, seed=1) as ledger:
-        result = result_of_book(ledger.book)
+def test_the_schema_refuses_what_is_no_result(tmp_path: Path, identity: SubjectIdentity) -> None:
+    with Ledger.begin(tmp_path / "l.jsonl", identity, TERMS, seed=1) as ledger:
+        result = result_of_run(ledger.content)
     jsonschema.validate(result, result_schema())
     for broken in ({**result, "schema": "other"}, {**result, "extra": 1}, {**result, "runs": []}):
         with pytest.raises(jsonschema.ValidationError):

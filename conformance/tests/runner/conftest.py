@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from eredu_conformance.checks.check import Kind, Tier
-from eredu_conformance.runner import Plan, Report, SubjectSource, conduct
+from eredu_conformance.protocol import SubjectSource
+from eredu_conformance.runner import Plan, Report, conduct
 
 CHECKS = ("path.budget/*", "path.greedy-is-argmax/*cle*", "path.greedy-is-argmax/ties/k3", "path.prefill-chunk/*")
 

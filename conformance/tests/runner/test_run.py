@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from eredu_conformance.checks.check import Tier
-from eredu_conformance.protocol import Blame, ConformanceError, ExpectedFailure, ExpectedFailures
-from eredu_conformance.runner import CheckResult, Outcome, Plan, Report, Status, SubjectSource, conduct
+from eredu_conformance.protocol import Blame, ConformanceError, ExpectedFailure, ExpectedFailures, SubjectSource
+from eredu_conformance.runner import CheckResult, Outcome, Plan, Report, Status, conduct
 
 THIRD_PARTY = Path(__file__).parents[1] / "protocol" / "third_party_engine.py"
 

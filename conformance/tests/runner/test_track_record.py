@@ -11,8 +11,8 @@ import pytest
 
 from eredu_conformance.checks.check import Tier
 from eredu_conformance.checks.registry import check_named
-from eredu_conformance.protocol import read_expected_failures
-from eredu_conformance.runner import Plan, Status, SubjectSource, conduct
+from eredu_conformance.protocol import SubjectSource, read_expected_failures
+from eredu_conformance.runner import Plan, Status, conduct
 from eredu_spec.rules import rules
 
 ROOT = Path(__file__).parents[2]

@@ -28,7 +28,7 @@ from eredu.mlx import acceptance
 from eredu.mlx.draws import coins
 from eredu_conformance.crafted import PairDirectories, crafted_pair
 from eredu_conformance.zoo import zoo_member
-from eredu_validation.measures.law import LEDGER_NAME
+from eredu_validation.evidence import LEDGER_NAME
 from eredu_validation.measures.prompts import EncodedPrompt
 from eredu_validation.measures.subject import Subject
 
@@ -166,7 +166,8 @@ def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 SECONDS = 600
 COMMAND = """
 import os, signal, sys
-from eredu_validation.measures.law import LawRun
+from eredu.commands.main import main
+from eredu_validation.session.law_run import LawRun
 from eredu_validation.workers.worker import Worker
 
 if os.environ.get("MLX_RANK") == sys.argv[1]:

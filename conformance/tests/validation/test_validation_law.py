@@ -11,10 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from eredu_conformance.crafted import PairDirectories, crafted_pair
-from eredu_validation.evidence import Emission, read_ledger, result_schema
+from eredu_validation.evidence import LEDGER_NAME, Emission, read_ledger, result_schema
 from eredu_validation.measures import emissions
 from eredu_validation.measures.emissions import emissions_of
-from eredu_validation.measures.law import LEDGER_NAME, LawRun
+from eredu_validation.session.law_run import LawRun
 
 LawOnly = Callable[..., tuple[Any, dict[str, Any]]]
 
@@ -45,13 +45,13 @@ def test_too_few_tokens_for_the_resolution_are_inconclusive(
 ) -> None:
     taken = LawRun.run
 
-    def interrupted(self: LawRun, ledger: Any, on_progress: Any, crew: Any) -> None:
+    def interrupted(self: LawRun, ledger: Any, on_progress: Any, pool: Any) -> None:
         def press(progress: Any) -> None:
-            if ledger.book.tally.tokens >= 200:
+            if ledger.content.tally.tokens >= 200:
                 raise KeyboardInterrupt
             on_progress(progress)
 
-        taken(self, ledger, press, crew)
+        taken(self, ledger, press, pool)
 
     monkeypatch.setattr(LawRun, "run", interrupted)
     ran, result = law_only(tmp_path / "evidence", "--resolve", "0.05", "--seed", "5")

@@ -22,10 +22,10 @@ from eredu_validation.measures.benefit import BenefitReport, cost_curve, measure
 from eredu_validation.measures.numerics import audit_numerics, compare
 from eredu_validation.measures.parts import Parts
 from eredu_validation.measures.prompts import EncodedPrompt
-from eredu_validation.measures.session import validation_schema, whole_result
 from eredu_validation.measures.state import check_state
 from eredu_validation.measures.static_checks import inspect_subject, look_at_drafter
 from eredu_validation.measures.subject import Subject
+from eredu_validation.session.result import validation_schema, whole_result
 
 PLAIN = SamplingOptions(temperature=1.0)
 
@@ -186,7 +186,7 @@ def test_a_violation_is_the_verdict_whatever_the_law_says() -> None:
     law = {"verdict": {"conclusion": "no deviation", "exit_status": 0, "text": "no deviation; and so on"}}
     right = Parts({"state": {"text": "15 forced commits", "violations": 0}})
     wrong = Parts({**right.found, "path": {"text": "2 differ beyond the noise", "violations": 2}})
-    assert whole_result(law, right)["verdict"] == law["verdict"]
-    verdict = whole_result(law, wrong)["verdict"]
+    assert whole_result(law, right.found, right.violations)["verdict"] == law["verdict"]
+    verdict = whole_result(law, wrong.found, wrong.violations)["verdict"]
     assert verdict["exit_status"] == 1
     assert verdict["text"] == "deviation found: 2 differ beyond the noise. By the law: no deviation; and so on"

@@ -19,9 +19,9 @@ from eredu_validation.measures.emissions import request_seed
 from eredu_validation.measures.path import SLACK, PathReport, check_path
 from eredu_validation.measures.plain_rows import Text, read_target
 from eredu_validation.measures.prompts import EncodedPrompt
-from eredu_validation.measures.session import validation_schema
 from eredu_validation.measures.subject import Subject
 from eredu_validation.report.html_tables import part_table
+from eredu_validation.session.result import validation_schema
 
 Prompts = tuple[EncodedPrompt, ...]
 Check = Callable[..., PathReport]

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from eredu.contract.errors import OptionError
-from eredu_validation.evidence import Fingerprint
-from eredu_validation.measures.law import LEDGER_NAME
+from eredu_validation.evidence import LEDGER_NAME, SubjectIdentity
 from eredu_validation.workers import ranks
 from eredu_validation.workers.ranks import address_of_first
-from eredu_validation.workers.worker_pool import Crew
+from eredu_validation.workers.worker_pool import WorkerPool
 
 pytest.importorskip("mlx._distributed_utils.launch")
 Launch = Callable[..., Any]
@@ -69,11 +68,11 @@ def test_a_signal_to_end_is_the_users_own_unless_a_rank_is_lost(
 ) -> None:
     """Without a loss it stops as at Ctrl-C, which keeps the evidence."""
     monkeypatch.setattr(ranks, "LOST_S", 0.01)
-    crew = Crew(fingerprint=Fingerprint(target="t"))
-    crew.losses.extend(losses)
+    pool = WorkerPool(identity=SubjectIdentity(target="t"))
+    pool.losses.extend(losses)
     before = signal.getsignal(signal.SIGTERM)
     interrupted = False
-    with ranks.surviving(crew):
+    with ranks.surviving(pool):
         try:
             signal.raise_signal(signal.SIGTERM)
             time.sleep(0.3)

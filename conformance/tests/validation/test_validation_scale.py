@@ -17,18 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eredu.contract.errors import EreduError, EvidenceError, OptionError
-from eredu_validation.command import workers as validation_workers
-from eredu_validation.command.workers import automatic_workers, wanted_workers
-from eredu_validation.evidence import Columns, Emission, Fingerprint, Stratum, columns_of
-from eredu_validation.measures.law import LEDGER_NAME, LawRun
-from eredu_validation.workers.work_plan import MOST_AHEAD, Plan, Portion
+from eredu_validation.command import worker_count
+from eredu_validation.command.worker_count import automatic_workers, wanted_workers
+from eredu_validation.evidence import LEDGER_NAME, Columns, Emission, Stratum, SubjectIdentity, columns_of
+from eredu_validation.session.law_run import LawRun
+from eredu_validation.workers.work_plan import MOST_AHEAD, Portion, WorkPlan
 from eredu_validation.workers.worker import Worker
-from eredu_validation.workers.worker_handle import Member
+from eredu_validation.workers.worker_handle import WorkerHandle
 from eredu_validation.workers.worker_messages import Message, columns_message, columns_of_message
-from eredu_validation.workers.worker_pool import Crew
+from eredu_validation.workers.worker_pool import WorkerPool
 
 LawOnly = Callable[..., tuple[Any, dict[str, Any]]]
-SUBJECT = Fingerprint(target="t")
+SUBJECT = SubjectIdentity(target="t")
 
 
 def columns_for(portion: Portion) -> Columns:
@@ -42,7 +42,7 @@ def columns_for(portion: Portion) -> Columns:
 # --- portions ---------------------------------------------------------------------------------------------------------
 
 
-def run_plan(plan: Plan[int], lengths: list[int], choose: Callable[[int], int], hands: int) -> list[Portion]:
+def run_plan(plan: WorkPlan[int], lengths: list[int], choose: Callable[[int], int], hands: int) -> list[Portion]:
     """Portions in the order in which they count, drawn by some processes that end in any order."""
     out: list[Portion] = []
     counted: list[Portion] = []
@@ -68,8 +68,8 @@ def run_plan(plan: Plan[int], lengths: list[int], choose: Callable[[int], int], 
 def test_portions_are_the_same_for_any_number_of_processes(
     lengths: list[int], needed: int, hands: int, shares: int, data: st.DataObject
 ) -> None:
-    def plan() -> Plan[int]:
-        return Plan(first=0, taken=0, needed=needed, batch=4, length=12, shares=shares)
+    def plan() -> WorkPlan[int]:
+        return WorkPlan(first=0, taken=0, needed=needed, batch=4, length=12, shares=shares)
 
     alone = run_plan(plan(), lengths, lambda _: 0, 1)
     together = run_plan(plan(), lengths, lambda count: data.draw(st.integers(0, count - 1)), hands)
@@ -79,13 +79,13 @@ def test_portions_are_the_same_for_any_number_of_processes(
 
 
 def test_the_last_portions_are_small_enough_for_all() -> None:
-    plan: Plan[int] = Plan(first=0, taken=0, needed=240, batch=4, length=12, shares=4)
+    plan: WorkPlan[int] = WorkPlan(first=0, taken=0, needed=240, batch=4, length=12, shares=4)
     portions = [portion for portion in (plan.deal() for _ in range(9)) if portion is not None]
     assert [portion.count for portion in portions] == [4, 4, 3, 3, 2, 1, 1, 1, 1]
 
 
 def test_a_goal_that_is_settled_late_changes_no_portion() -> None:
-    late: Plan[int] = Plan(first=0, taken=0, needed=100, batch=4, length=10, settled=False)
+    late: WorkPlan[int] = WorkPlan(first=0, taken=0, needed=100, batch=4, length=10, settled=False)
     ahead = [late.deal(), late.deal(), late.deal()]
     assert ahead == [Portion(0, 4, 10), Portion(4, 4, 10), None], "only whole portions before the goal is known"
     late.settle(130)
@@ -94,7 +94,7 @@ def test_a_goal_that_is_settled_late_changes_no_portion() -> None:
 
 
 def test_what_was_given_back_is_dealt_again_and_nothing_counts_before_it() -> None:
-    plan: Plan[int] = Plan(first=0, taken=0, needed=100, batch=2, length=10)
+    plan: WorkPlan[int] = WorkPlan(first=0, taken=0, needed=100, batch=2, length=10)
     first, second = plan.deal(), plan.deal()
     assert first is not None
     assert second is not None
@@ -107,7 +107,7 @@ def test_what_was_given_back_is_dealt_again_and_nothing_counts_before_it() -> No
 
 
 def test_no_more_is_drawn_ahead_than_memory_holds() -> None:
-    plan: Plan[int] = Plan(first=0, taken=0, needed=10**6, batch=1, length=1)
+    plan: WorkPlan[int] = WorkPlan(first=0, taken=0, needed=10**6, batch=1, length=1)
     dealt = [plan.deal() for _ in range(MOST_AHEAD + 1)]
     assert dealt[-2] is not None
     assert dealt[-1] is None
@@ -148,31 +148,31 @@ def test_nothing_in_a_message_is_unpickled() -> None:
         Message.of_bytes(Message("ready", arrays={"a": np.array([{}], dtype=object)}).to_bytes())
 
 
-# --- a crew of threads ------------------------------------------------------------------------------------------------
+# --- a pool of threads ------------------------------------------------------------------------------------------------
 
 Draw = Callable[[int, int, Portion, Callable[[int], None]], Columns]
 
 
 class Threads:
-    """Workers that are threads, and the crew that asks them."""
+    """Workers that are threads, and the pool that asks them."""
 
     def __init__(self) -> None:
-        self.members: list[Member] = []
+        self.workers: list[WorkerHandle] = []
         self.ends: list[Connection] = []
 
-    def add(self, draw: Draw, subject: Fingerprint = SUBJECT) -> None:
+    def add(self, draw: Draw, subject: SubjectIdentity = SUBJECT) -> None:
         here, there = Pipe()
         Thread(target=Worker(there, draw).serve, args=(subject,), daemon=True).start()
-        self.members.append(Member(f"worker {len(self.members) + 2}", here))
+        self.workers.append(WorkerHandle(f"worker {len(self.workers) + 2}", here))
         self.ends.append(there)
 
-    def crew(self, needed: int = 40, **options: Any) -> Crew:
-        crew = Crew(lambda: self.members, fingerprint=SUBJECT, **options)
-        crew.begin(Plan(first=0, taken=0, needed=needed, batch=2, length=1), seed=3, part=0)
-        return crew
+    def pool(self, needed: int = 40, **options: Any) -> WorkerPool:
+        pool = WorkerPool(lambda: self.workers, identity=SUBJECT, **options)
+        pool.begin(WorkPlan(first=0, taken=0, needed=needed, batch=2, length=1), seed=3, part=0)
+        return pool
 
 
-def gather(crew: Crew, needed: int = 40, *, own: Draw | None = None) -> list[int]:
+def gather(pool: WorkerPool, needed: int = 40, *, own: Draw | None = None) -> list[int]:
     """Requests of all counted tokens, in the order in which they counted."""
     requests: list[int] = []
     while len(requests) < needed:
@@ -180,9 +180,9 @@ def gather(crew: Crew, needed: int = 40, *, own: Draw | None = None) -> list[int
         def draw(portion: Portion, on_tokens: Callable[[int], None]) -> Columns:
             return columns_for(portion) if own is None else own(0, 0, portion, on_tokens)
 
-        portion, columns = crew.next_drawn(draw, lambda _: None)
+        portion, columns = pool.next_drawn(draw, lambda _: None)
         requests += columns.requests.tolist()
-        crew.counted(portion, len(requests))
+        pool.counted(portion, len(requests))
     return requests
 
 
@@ -207,10 +207,10 @@ def test_all_draw_and_what_they_drew_counts_in_order(threads: Threads) -> None:
     seen: list[list[int]] = [[], [], []]
     for number, seconds in enumerate((0.001, 0.01)):
         threads.add(slow(seconds, seen[number]))
-    with threads.crew() as crew:
-        assert gather(crew, own=lambda *a: slow(0.005, seen[2])(3, 0, *a[2:])) == list(range(40))
+    with threads.pool() as pool:
+        assert gather(pool, own=lambda *a: slow(0.005, seen[2])(3, 0, *a[2:])) == list(range(40))
     assert all(seen)
-    assert crew.losses == []
+    assert pool.losses == []
 
 
 def test_one_that_hangs_up_is_replaced(threads: Threads) -> None:
@@ -224,21 +224,21 @@ def test_one_that_hangs_up_is_replaced(threads: Threads) -> None:
 
     threads.add(forever)
     threads.add(slow(0.001, []))
-    with threads.crew(on_loss=told.append) as crew:
+    with threads.pool(on_loss=told.append) as pool:
         assert drawing.wait(10)
         threads.ends[0].close()
-        assert gather(crew) == list(range(40))
-    assert told == crew.losses
+        assert gather(pool) == list(range(40))
+    assert told == pool.losses
     assert told == ["worker 2 is lost: its connection was lost; what it drew counts, and the others draw the rest"]
 
 
 def test_another_subject_draws_nothing(threads: Threads) -> None:
     seen: list[int] = []
-    threads.add(slow(0, seen), Fingerprint(target="other"))
-    with threads.crew() as crew:
-        assert gather(crew, own=lambda *a: slow(0.01, [])(3, 0, *a[2:])) == list(range(40))
+    threads.add(slow(0, seen), SubjectIdentity(target="other"))
+    with threads.pool() as pool:
+        assert gather(pool, own=lambda *a: slow(0.01, [])(3, 0, *a[2:])) == list(range(40))
     assert seen == []
-    assert 'another subject: target was "t" and is "other"' in crew.losses[0]
+    assert 'another subject: target was "t" and is "other"' in pool.losses[0]
 
 
 def test_a_failure_counts_when_its_turn_comes(threads: Threads) -> None:
@@ -251,15 +251,15 @@ def test_a_failure_counts_when_its_turn_comes(threads: Threads) -> None:
     threads.add(fail)
     counted: list[int] = []
 
-    def until_it_fails(crew: Crew) -> None:
+    def until_it_fails(pool: WorkerPool) -> None:
         assert failed.wait(10)
         while True:
-            portion, _ = crew.next_drawn(lambda portion, _: columns_for(portion), lambda _: None)
+            portion, _ = pool.next_drawn(lambda portion, _: columns_for(portion), lambda _: None)
             counted.append(portion.first)
-            crew.counted(portion, 2 * len(counted))
+            pool.counted(portion, 2 * len(counted))
 
-    with threads.crew() as crew, pytest.raises(EreduError, match=r"portion \d+"):
-        until_it_fails(crew)
+    with threads.pool() as pool, pytest.raises(EreduError, match=r"portion \d+"):
+        until_it_fails(pool)
     assert counted == list(range(0, 2 * len(counted), 2))
 
 
@@ -274,14 +274,14 @@ def test_a_pause_stops_the_others_between_two_rounds(threads: Threads) -> None:
         return columns_for(portion)
 
     threads.add(draw)
-    with threads.crew() as crew:
+    with threads.pool() as pool:
         while rounds[0] < 5:
             time.sleep(0.001)
-        crew.pause()
+        pool.pause()
         before = rounds[0]
         time.sleep(0.05)
         assert rounds[0] == before
-        crew.resume()
+        pool.resume()
         limit = time.monotonic() + 10
         while rounds[0] == before and time.monotonic() < limit:
             time.sleep(0.001)
@@ -296,11 +296,11 @@ def all_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first process draws nothing before every other has loaded its subject."""
     run = LawRun.run
 
-    def patient(self: LawRun, ledger: Any, on_progress: Any, crew: Crew) -> None:
+    def patient(self: LawRun, ledger: Any, on_progress: Any, pool: WorkerPool) -> None:
         limit = time.monotonic() + 60
-        while not all(member.ready for member in crew._members) and time.monotonic() < limit:
+        while not all(worker.ready for worker in pool._workers) and time.monotonic() < limit:
             time.sleep(0.01)
-        run(self, ledger, on_progress, crew)
+        run(self, ledger, on_progress, pool)
 
     monkeypatch.setattr(LawRun, "run", patient)
 
@@ -310,24 +310,24 @@ def test_two_processes_have_the_evidence_of_one(
 ) -> None:
     """Both draw, in parallel; a third run loses its second process to a signal. Three ledgers, one text."""
     drew: list[str] = []
-    arrive, hear = Crew._arrive, Crew._hear
+    arrive, hear = WorkerPool._arrive, WorkerPool._hear
 
-    def arriving(self: Crew, member: Member, drawn: Any) -> None:
-        drew.append(member.name)
-        arrive(self, member, drawn)
+    def arriving(self: WorkerPool, worker: WorkerHandle, drawn: Any) -> None:
+        drew.append(worker.name)
+        arrive(self, worker, drawn)
 
-    def killing(self: Crew, member: Member, message: Message) -> None:
-        if message.kind == "tokens" and member.process is not None:
-            member.process.kill()
-        hear(self, member, message)
+    def killing(self: WorkerPool, worker: WorkerHandle, message: Message) -> None:
+        if message.kind == "tokens" and worker.process is not None:
+            worker.process.kill()
+        hear(self, worker, message)
 
     arguments = ("--tokens", "600", "--seed", "5")
     law_only(tmp_path / "one", *arguments)
-    monkeypatch.setattr(Crew, "_arrive", arriving)
+    monkeypatch.setattr(WorkerPool, "_arrive", arriving)
     ran, _ = law_only(tmp_path / "two", *arguments, "--workers", "2")
     assert ran.status == 0, ran
     assert "worker 2" in drew
-    monkeypatch.setattr(Crew, "_hear", killing)
+    monkeypatch.setattr(WorkerPool, "_hear", killing)
     ran, _ = law_only(tmp_path / "killed", *arguments, "--workers", "2")
     assert ran.status == 0, ran
     assert "worker 2 is lost: it was killed by signal 9; what it drew counts" in " ".join(ran.stderr.split())
@@ -359,8 +359,8 @@ def test_auto_counts_cores_memory_and_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, copies: int, needed: int, expected: int
 ) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"0" * 1000)
-    monkeypatch.setattr(validation_workers, "usable_cores", lambda: cores)
-    monkeypatch.setattr(validation_workers, "available_memory", lambda: 1000 * copies)
+    monkeypatch.setattr(worker_count, "usable_cores", lambda: cores)
+    monkeypatch.setattr(worker_count, "available_memory", lambda: 1000 * copies)
 
     class Request:
         target, assistant, head, subject = str(tmp_path), None, None, None
@@ -369,5 +369,5 @@ def test_auto_counts_cores_memory_and_work(
 
 
 def test_this_machine_has_cores_and_memory() -> None:
-    assert validation_workers.usable_cores() >= 1
-    assert validation_workers.available_memory() > 1 << 20
+    assert worker_count.usable_cores() >= 1
+    assert worker_count.available_memory() > 1 << 20

@@ -14,8 +14,7 @@ from eredu.contract.errors import CapabilityError
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.mlx.adapter import Split, confirm_split, load_directory
 from eredu_conformance.zoo import Precision, zoo_member
-from eredu_validation.evidence import read_ledger
-from eredu_validation.measures.law import LEDGER_NAME
+from eredu_validation.evidence import LEDGER_NAME, read_ledger
 
 ARGUMENTS = ("--max-tokens", "8", "--seed", "5", "--batch", "1")
 
@@ -40,7 +39,7 @@ def test_a_shared_target_gives_the_evidence_of_a_whole_one(
     ran = command("validate", *models, *skips, *ARGUMENTS, "--tokens", "16", "--resume", str(tmp_path / "one"))
     assert ran.status == 0, ran
     shared, whole = (read_ledger(tmp_path / name / LEDGER_NAME) for name in ("ranks", "one"))
-    assert shared.header.fingerprint.settings["shard"] == f"{kind} over 2 ranks"
+    assert shared.header.identity.settings["shard"] == f"{kind} over 2 ranks"
     assert [tokens for tokens, _ in shared.path] == [tokens for tokens, _ in whole.path]
     if kind == "pipeline":
         assert shared.batches == whole.batches

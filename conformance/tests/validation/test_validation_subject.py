@@ -13,10 +13,9 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from eredu_conformance.crafted import PairDirectories
 from eredu_conformance.zoo import zoo_member
-from eredu_validation.evidence import Book, Tally, read_ledger
-from eredu_validation.measures.foreign import ForeignOutput, fault_of
-from eredu_validation.measures.law import LEDGER_NAME
-from eredu_validation.measures.session import validation_schema
+from eredu_validation.evidence import LEDGER_NAME, LedgerContent, Tally, read_ledger
+from eredu_validation.foreign.answers import ForeignOutput, fault_of
+from eredu_validation.session.result import validation_schema
 
 LawOnly = Callable[..., tuple[Any, dict[str, Any]]]
 Command = Callable[..., Any]
@@ -42,7 +41,7 @@ def nano(tmp_path: Path) -> Callable[..., str]:
     return command
 
 
-def book_of(place: Path) -> Book:
+def content_of(place: Path) -> LedgerContent:
     return read_ledger(place / LEDGER_NAME)
 
 
@@ -56,9 +55,11 @@ def test_eredu_behind_the_protocol_is_eredu(law_only: LawOnly, tmp_path: Path) -
     own, _ = law_only(tmp_path / "own", *arguments)
     ran, result = law_only(tmp_path / "foreign", *arguments, "--subject", "eredu", "--tolerance", "1e-5")
     assert own.status == ran.status == 0, (own, ran)
-    books = [book_of(tmp_path / name) for name in ("own", "foreign")]
-    assert [batch.step.log_e for batch in books[0].batches] == [batch.step.log_e for batch in books[1].batches]
-    assert tokens_by_stratum(books[0].tally) == tokens_by_stratum(books[1].tally)
+    contents = [content_of(tmp_path / name) for name in ("own", "foreign")]
+    assert [batch.increment.log_e for batch in contents[0].batches] == [
+        batch.increment.log_e for batch in contents[1].batches
+    ]
+    assert tokens_by_stratum(contents[0].tally) == tokens_by_stratum(contents[1].tally)
     subject = result["parts"]["subject"]
     assert (subject["drafter"], subject["acceptance"], subject["seeds"]) == ("assistant", "rejection", True)
     assert "state, path and benefit are left out" in subject["text"]
@@ -151,7 +152,7 @@ def test_rubbish_ends_it_and_keeps_the_evidence(
     assert said in ran.stderr
     assert "nano" in ran.stderr
     assert f"The evidence of 80 tokens before is kept: --resume {tmp_path / 'evidence'}" in ran.stderr
-    assert book_of(tmp_path / "evidence").tally.tokens == 80
+    assert content_of(tmp_path / "evidence").tally.tokens == 80
 
 
 def test_an_engine_that_cannot_start(law_only: LawOnly, tmp_path: Path) -> None:

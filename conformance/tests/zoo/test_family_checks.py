@@ -19,8 +19,8 @@ from eredu.mlx.caches.sequence import SequenceCache
 from eredu_conformance.checks.check import CheckFailure
 from eredu_conformance.checks.registry import check_named
 from eredu_conformance.checks.subject_session import Bench
-from eredu_conformance.protocol import Capabilities, SmokeReport
-from eredu_conformance.runner import Plan, Report, SubjectSource
+from eredu_conformance.protocol import Capabilities, SmokeReport, SubjectSource
+from eredu_conformance.runner import Plan, Report
 from eredu_conformance.runner.html import html_page
 from eredu_conformance.runner.judging import judge
 from eredu_conformance.runner.records import report_record

@@ -18,13 +18,13 @@ from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, Sampl
 from eredu.engine.load import load_target
 from eredu_conformance.subjects.evidence.checkpoint_models import CheckpointHead, CheckpointTarget
 from eredu_conformance.subjects.evidence.checkpoint_rows import CheckpointRows
-from eredu_conformance.subjects.evidence.table_subject import OFF, OneNumberSource, blocks_of
+from eredu_conformance.subjects.evidence.table_subject import OFF, OneNumberSource, rounds_of
 from eredu_reference import PIECES, Drafter, Pieces, Request, Schedule, decode_speculative
 from eredu_reference.caches import Cache
 from eredu_reference.models import Model, Output
 from eredu_reference.pieces import feed_block
 from eredu_reference.sources import RandomSource
-from eredu_validation.evidence import Block, Emission
+from eredu_validation.evidence import Emission, Round
 from eredu_validation.measures.emissions import RequestOutput, emissions_of
 from eredu_validation.measures.plain_rows import Text
 from eredu_validation.measures.prompts import PROMPTS, encode_prompts
@@ -101,8 +101,8 @@ class CheckpointSubject:
             yield from self._request(index, request, source)
             index += 1
 
-    def decode(self, request: Request, source: RandomSource) -> tuple[tuple[int, ...], tuple[Block, ...]]:
-        """One output, in the checkpoint's ids, and its blocks."""
+    def decode(self, request: Request, source: RandomSource) -> tuple[tuple[int, ...], tuple[Round, ...]]:
+        """One output, in the checkpoint's ids, and its rounds."""
         rows = self.checkpoint.rows
         rows.foresee(request.prompt)
         target = CheckpointTarget(rows, self.zero)
@@ -111,15 +111,15 @@ class CheckpointSubject:
         asked = replace(request, prompt=target.renamed(request.prompt), eos_ids=eos_ids)
         pieces = replace(self.pieces, feed_block=_in_one_pass(self.pieces.feed_block))
         report = decode_speculative(target, drafter, asked, schedule=self.schedule, pieces=pieces, source=source)
-        return target.renamed(report.tokens), tuple(blocks_of(report.rounds))
+        return target.renamed(report.tokens), tuple(rounds_of(report.rounds))
 
     def _request(self, index: int, request: Request, source: RandomSource) -> Iterator[Emission]:
-        output, blocks = self.decode(request, source)
-        key = request.prompt, output, blocks
+        output, rounds = self.decode(request, source)
+        key = request.prompt, output, rounds
         if key not in self._texts:
             if len(self._texts) >= TEXTS:
                 self._texts.pop(next(iter(self._texts)))
-            self._texts[key] = emissions_of(self._plain, RequestOutput(index, Text(request.prompt, output), blocks))
+            self._texts[key] = emissions_of(self._plain, RequestOutput(index, Text(request.prompt, output), rounds))
         yield from (replace(emission, request=index) for emission in self._texts[key])
 
     @property

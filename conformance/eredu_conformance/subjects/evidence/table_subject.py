@@ -21,7 +21,7 @@ from eredu_reference.models import TableModel
 from eredu_reference.rows import Row, processed_row
 from eredu_reference.sources import Address, FixedUniform, Uniform
 from eredu_reference.statistics import BranchOutcome, RoundReport
-from eredu_validation.evidence import Block, Columns, Emission, columns_of, strata_of
+from eredu_validation.evidence import Columns, Emission, Round, columns_of, strata_of
 
 OFF = Schedule(lookahead=False)
 
@@ -125,7 +125,7 @@ class TableSubject:
     ) -> Iterator[Emission]:
         report = decode_speculative(*models, request, schedule=self.schedule, pieces=self.pieces, source=source)
         history = request.prompt
-        strata = strata_of(blocks_of(report.rounds))
+        strata = strata_of(rounds_of(report.rounds))
         for position, (token, stratum) in enumerate(zip(report.tokens, strata, strict=True)):
             yield Emission(
                 token=token,
@@ -140,11 +140,11 @@ class TableSubject:
             history += (token,)
 
 
-def blocks_of(rounds: Sequence[RoundReport]) -> Iterator[Block]:
+def rounds_of(rounds: Sequence[RoundReport]) -> Iterator[Round]:
     """The rounds of a request, as far as strata go."""
     promoted = False
     for done in rounds:
-        yield Block(proposals=len(done.proposals), emitted=len(done.emitted), promoted=promoted)
+        yield Round(proposals=len(done.proposals), emitted=len(done.emitted), promoted=promoted)
         promoted = done.branch is BranchOutcome.PROMOTED and done.reused > 0
 
 

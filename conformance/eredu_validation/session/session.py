@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 
 from eredu.contract.errors import OptionError
-from eredu_validation.evidence import Fingerprint, Ledger, Terms, read_ledger, result_of_book
-from eredu_validation.measures.law import LEDGER_NAME, Goal, LawProgress, LawRun, open_ledger
+from eredu_validation.evidence import LEDGER_NAME, Ledger, SubjectIdentity, Terms, read_ledger, result_of_run
 from eredu_validation.measures.numerics import feed
 from eredu_validation.measures.parts import COARSE, OPTIONAL, PARTS, TOLERANCES, Parts, measure_parts
 from eredu_validation.measures.prompts import EncodedPrompt
 from eredu_validation.measures.subject import Subject
-from eredu_validation.workers.sharded_ranks import Lockstep, Step
-from eredu_validation.workers.worker_pool import Crew
+from eredu_validation.session.goal import Goal, LawProgress
+from eredu_validation.session.law_run import LawRun, open_ledger
+from eredu_validation.session.result import whole_result
+from eredu_validation.workers.sharded_ranks import RankTask, ShardedRanks
+from eredu_validation.workers.worker_pool import WorkerPool
 
-SCHEMA = "eredu-validation/1"
 TIMED = "benefit"
 """The part that measures speed, during which nothing else may draw."""
-
-
-def validation_schema() -> dict[str, Any]:
-    """The JSON schema of a result."""
-    text = resources.files("eredu_validation.measures").joinpath("result.schema.json").read_text(encoding="utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +32,7 @@ class Session:
     Attributes:
         subject: What is validated.
         prompts: Its prompts.
-        fingerprint: Names the subject.
+        identity: Names the subject.
         goal: When enough was drawn.
         alpha: Chance of a false report.
         tolerance: Total variation that arithmetic may cause; None measures it, or takes the ledger's.
@@ -49,12 +41,12 @@ class Session:
         place: Folder of the evidence.
         skip: Parts to leave out.
         models: Arguments of `eredu generate` that name the models.
-        lockstep: The ranks that hold the target together; None where this process holds all of it.
+        sharded: The ranks that hold the target together; None where this process holds all of it.
     """
 
     subject: Subject
     prompts: Sequence[EncodedPrompt]
-    fingerprint: Fingerprint
+    identity: SubjectIdentity
     goal: Goal
     alpha: float
     tolerance: float | None
@@ -63,7 +55,7 @@ class Session:
     place: Path
     skip: frozenset[str]
     models: str
-    lockstep: Lockstep | None = None
+    sharded: ShardedRanks | None = None
 
     def __post_init__(self) -> None:
         stray = sorted(self.skip - set(OPTIONAL))
@@ -83,14 +75,14 @@ class Session:
     def law(self) -> LawRun:
         """What draws and gathers."""
         return LawRun(
-            subject=self.subject, prompts=self.prompts, goal=self.goal, batch=self.batch, lockstep=self.lockstep
+            subject=self.subject, prompts=self.prompts, goal=self.goal, batch=self.batch, sharded=self.sharded
         )
 
-    def open(self, crew: Crew, on_part: Callable[[str], None]) -> tuple[Ledger, Parts]:
+    def open(self, pool: WorkerPool, on_part: Callable[[str], None]) -> tuple[Ledger, Parts]:
         """The ledger, gone on with or begun, and the parts, kept beside it or measured now.
 
         Each part is kept as soon as it is measured, so that an interrupted validation goes on with those that are
-        missing. While parts of a new validation are measured, the crew draws ahead, but not while time is measured.
+        missing. While parts of a new validation are measured, the pool draws ahead, but not while time is measured.
 
         Raises `EvidenceError` where the folder holds evidence about another subject, naming what differs.
         """
@@ -102,15 +94,15 @@ class Session:
         def measuring(part: str) -> None:
             on_part(part)
             if not begun:
-                self._direct(crew, part)
+                self._direct(pool, part)
 
-        known: Parts | None = Parts.read(self.place, self.fingerprint)
-        if self.lockstep is not None and known is not None:
+        known: Parts | None = Parts.read(self.place, self.identity)
+        if self.sharded is not None and known is not None:
             # The other ranks have no folder, and could not follow a measurement that leaves out what is known.
             if begun or known.found.keys() >= set(PARTS) - self.skip:
                 return self._ledger(known), known
             known = None
-        parts = self.measure(known, measuring, lambda found: found.write(self.place, self.fingerprint))
+        parts = self.measure(known, measuring, lambda found: found.write(self.place, self.identity))
         return self._ledger(parts), parts
 
     def measure(
@@ -120,8 +112,8 @@ class Session:
         on_found: Callable[[Parts], None] = lambda _: None,
     ) -> Parts:
         """Measure the parts that are not known; see `measure_parts`."""
-        if self.lockstep is not None:
-            self.lockstep.tell(Step.PARTS)
+        if self.sharded is not None:
+            self.sharded.tell(RankTask.PARTS)
         return measure_parts(
             self.subject,
             self.prompts,
@@ -140,27 +132,27 @@ class Session:
         if tolerance is None:
             tolerance = read_ledger(path).header.terms.tolerance if path.exists() else self._tolerance(parts)
         terms = Terms(alpha=self.alpha, tolerance=tolerance)
-        return open_ledger(self.place, self.fingerprint, terms, seed=self.seed)
+        return open_ledger(self.place, self.identity, terms, seed=self.seed)
 
-    def gather(self, ledger: Ledger, crew: Crew, on_progress: Callable[[LawProgress], None]) -> None:
+    def gather(self, ledger: Ledger, pool: WorkerPool, on_progress: Callable[[LawProgress], None]) -> None:
         """Add to the ledger until the goal is reached; see `LawRun`."""
-        crew.resume()
-        self.law.run(ledger, on_progress, crew)
+        pool.resume()
+        self.law.run(ledger, on_progress, pool)
 
     def result(self, ledger: Ledger, parts: Parts) -> dict[str, Any]:
         """The result as one JSON object, described by `result.schema.json` in this folder."""
-        law = result_of_book(ledger.book, resolve=self.goal.resolve, planned=self.goal.tokens)
-        return whole_result(law, parts)
+        law = result_of_run(ledger.content, resolve=self.goal.resolve, planned=self.goal.tokens)
+        return whole_result(law, parts.found, parts.violations)
 
-    def _direct(self, crew: Crew, part: str) -> None:
-        """What the crew does while a part is measured."""
+    def _direct(self, pool: WorkerPool, part: str) -> None:
+        """What the pool does while a part is measured."""
         needed = self.goal.needed(Terms(alpha=self.alpha, tolerance=self.tolerance or 0.0))
         if part == TIMED:
-            crew.pause()
-        elif not crew.has_begun and needed is not None:
-            crew.begin(self.law.plan(None, needed), seed=self.seed, part=0)
+            pool.pause()
+        elif not pool.has_begun and needed is not None:
+            pool.begin(self.law.plan(None, needed), seed=self.seed, part=0)
         else:
-            crew.resume()
+            pool.resume()
 
     def _tolerance(self, parts: Parts) -> float:
         if parts.tolerance is not None and self.subject.engine is None:
@@ -171,17 +163,8 @@ class Session:
 
     def logits_dtype(self) -> str:
         """Name of the type of the target's logits."""
-        if self.lockstep is not None:
-            self.lockstep.tell(Step.FEED)
+        if self.sharded is not None:
+            self.sharded.tell(RankTask.FEED)
         logits = feed(self.subject.target, self.prompts[0].tokens[-1:], start=0, width=1)
         mx.eval(logits)
         return str(logits.dtype).removeprefix("mlx.core.")
-
-
-def whole_result(law: dict[str, Any], parts: Parts) -> dict[str, Any]:
-    """A result out of the law's and the parts'. A violation of state or path is a deviation, whatever the law says."""
-    verdict = {name: law["verdict"][name] for name in ("conclusion", "exit_status", "text")}
-    if parts.violations:
-        verdict = {"conclusion": "deviation found", "exit_status": 1, "text": "; ".join(parts.violations)}
-        verdict["text"] = f"deviation found: {verdict['text']}. By the law: {law['verdict']['text']}"
-    return {"schema": SCHEMA, "verdict": verdict, "parts": dict(parts.found), "law": law}

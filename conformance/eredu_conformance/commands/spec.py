@@ -8,16 +8,12 @@ import sys
 import textwrap
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from eredu.commands.arguments import JsonOption
-from eredu.commands.console import print_json
-from eredu.contract.errors import OptionError
-
-if TYPE_CHECKING:
-    from eredu_spec.rules import Rule
+from eredu_conformance.commands.edge import CommandError, JsonOption, print_json
+from eredu_spec.rules import AREAS, Rule, rules
 
 
 def spec(
@@ -32,15 +28,13 @@ def spec(
     A rule is shown with its reason, where the machine of the spec obeys it, where eredu implements it, what tests it,
     and which planted faults break it.
     """
-    from eredu_spec.rules import AREAS, rules  # noqa: PLC0415 (see eredu.commands.main)
-
     known = rules()
     if rule is None or rule in AREAS:
         _list([each for each in known.values() if rule in {None, each.area}], as_json=as_json)
     elif rule in known:
         _show(known[rule], as_json=as_json)
     else:
-        raise OptionError(f"there is no rule {rule!r}; {_nearest(rule, known)}")
+        raise CommandError(f"there is no rule {rule!r}; {_nearest(rule, known)}")
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
@@ -78,7 +72,7 @@ def _wrapped(text: str, *, indent: int = 0) -> str:
 
 
 def _show(chosen: Rule, *, as_json: bool) -> None:
-    from eredu_conformance.matrix import row_of  # noqa: PLC0415 (see eredu.commands.main)
+    from eredu_conformance.matrix import row_of  # noqa: PLC0415 (MLX: faults planted in eredu name its functions)
     from eredu_conformance.matrix.rendering import row_json  # noqa: PLC0415
 
     row = row_json(row_of(chosen.name))

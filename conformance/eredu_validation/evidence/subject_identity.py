@@ -1,6 +1,6 @@
 """What evidence is about: a subject, named so that any change of it shows.
 
-Evidence adds up only for one subject. A fingerprint holds digests of the target and the drafter, the versions that a
+Evidence adds up only for one subject. An identity holds digests of the target and the drafter, the versions that a
 result depends on, and the settings, and it can say in which of them it differs from another.
 """
 
@@ -16,7 +16,7 @@ from eredu_validation.evidence.portfolio import Portfolio, portfolio
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fingerprint:
+class SubjectIdentity:
     """One subject.
 
     Attributes:
@@ -41,7 +41,7 @@ class Fingerprint:
         }
 
     @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> Fingerprint:
+    def of_record(cls, record: Mapping[str, Any]) -> SubjectIdentity:
         """From JSON."""
         return cls(
             target=record["target"],
@@ -50,7 +50,7 @@ class Fingerprint:
             settings=record["settings"],
         )
 
-    def differences(self, other: Fingerprint) -> list[str]:
+    def differences(self, other: SubjectIdentity) -> list[str]:
         """Every field that differs, with its value here and in the other; empty for one subject."""
         mine, theirs = _flat(self.record()), _flat(other.record())
         return [

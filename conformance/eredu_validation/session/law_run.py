@@ -14,66 +14,17 @@ from pathlib import Path
 import mlx.core as mx
 
 from eredu.contract.errors import OptionError
-from eredu_validation.evidence import Book, Columns, Fingerprint, Ledger, Terms, Verdict, design_of, judge
+from eredu_validation.evidence import LEDGER_NAME, Columns, Ledger, LedgerContent, SubjectIdentity, Terms
 from eredu_validation.measures.emissions import columns_of_outputs, decode_batch, request_seed
 from eredu_validation.measures.prompts import EncodedPrompt
 from eredu_validation.measures.subject import Subject
-from eredu_validation.workers.sharded_ranks import Lockstep
-from eredu_validation.workers.work_plan import Plan, Portion
-from eredu_validation.workers.worker_pool import Crew, Failure
-
-LEDGER_NAME = "ledger.jsonl"
-"""The ledger within the folder of a validation."""
-RESOLVE = 0.05
-"""Total variation that is resolved unless something else is asked for."""
+from eredu_validation.session.goal import Goal, LawProgress
+from eredu_validation.workers.sharded_ranks import ShardedRanks
+from eredu_validation.workers.work_plan import Portion, WorkPlan
+from eredu_validation.workers.worker_pool import Failure, WorkerPool
 
 SHARES = 4
 """Portions that the last requests of a wave are split into on a CPU, where few cost no more a token than many."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Goal:
-    """When enough was drawn.
-
-    Attributes:
-        tokens: So many tokens; None asks for none.
-        resolve: A total variation that is resolved; None asks for none.
-    """
-
-    tokens: int | None = None
-    resolve: float | None = None
-
-    @classmethod
-    def of(cls, tokens: int | None, resolve: float | None) -> Goal:
-        """From the command line. Raises `OptionError` for both, and for values out of range."""
-        if tokens is not None and resolve is not None:
-            raise OptionError("--tokens and --resolve are two goals for one validation; give one of them")
-        if tokens is not None and tokens < 1:
-            raise OptionError(f"--tokens was {tokens}; expected at least 1")
-        if resolve is not None and not 0 < resolve < 1:
-            raise OptionError(f"--resolve was {resolve}; expected a total variation above 0 and below 1, such as 0.02")
-        return cls(tokens=tokens, resolve=RESOLVE if tokens is None and resolve is None else resolve)
-
-    def needed(self, terms: Terms) -> int | None:
-        """Tokens that reach it; None where no number of them does."""
-        if self.tokens is not None:
-            return self.tokens
-        return None if self.resolve is None else design_of(terms).tokens_needed(self.resolve)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LawProgress:
-    """Where a run stands.
-
-    Attributes:
-        tokens: Tokens taken, with those that are being drawn.
-        log_e: Logarithm of the e-value of those taken.
-        resolved: Total variation that those taken resolve.
-    """
-
-    tokens: int
-    log_e: float
-    resolved: float
 
 
 @dataclass(frozen=True)
@@ -85,41 +36,41 @@ class LawRun:
         prompts: Taken in turn.
         goal: When enough was drawn.
         batch: Requests decoded together.
-        lockstep: The ranks that hold the target together; None where this process holds all of it.
+        sharded: The ranks that hold the target together; None where this process holds all of it.
     """
 
     subject: Subject
     prompts: Sequence[EncodedPrompt]
     goal: Goal
     batch: int = 4
-    lockstep: Lockstep | None = None
+    sharded: ShardedRanks | None = None
 
     def run(
         self,
         ledger: Ledger,
         on_progress: Callable[[LawProgress], None] = lambda _: None,
-        crew: Crew | None = None,
+        pool: WorkerPool | None = None,
     ) -> None:
         """Add to the ledger until the goal is reached or a deviation is found.
 
         Args:
             ledger: Holds the evidence.
             on_progress: Is told where the run stands.
-            crew: Other processes that draw; None for none.
+            pool: Other processes that draw; None for none.
 
         Raises `OptionError` where no number of tokens reaches the goal.
         """
-        header = ledger.book.header
+        header = ledger.content.header
         needed = self.goal.needed(header.terms)
         if needed is None:
             raise OptionError(
                 f"a total variation of {self.goal.resolve} hides in the tolerance of {header.terms.tolerance:.2g}, "
                 "whatever is drawn; ask for a larger --resolve, or give --tokens"
             )
-        evidence = ledger.book.evidence()
-        others = crew or Crew(fingerprint=header.fingerprint)
+        evidence = ledger.content.evidence()
+        others = pool or WorkerPool(identity=header.identity)
         if not others.has_begun:
-            others.begin(self.plan(ledger.book, needed), seed=header.seed, part=header.part)
+            others.begin(self.plan(ledger.content, needed), seed=header.seed, part=header.part)
         others.settle(needed)
 
         def tell(ahead: int = 0) -> None:
@@ -136,11 +87,11 @@ class LawRun:
             others.counted(portion, evidence.tally.tokens)
             tell()
 
-    def plan(self, book: Book | None, needed: int) -> Plan[Columns | Failure]:
+    def plan(self, content: LedgerContent | None, needed: int) -> WorkPlan[Columns | Failure]:
         """What is to be drawn towards so many tokens or more, behind what a ledger holds."""
-        return Plan(
-            first=0 if book is None else book.next_request,
-            taken=0 if book is None else book.tally.tokens,
+        return WorkPlan(
+            first=0 if content is None else content.next_request,
+            taken=0 if content is None else content.tally.tokens,
             needed=needed,
             batch=self.batch,
             length=self.subject.options.max_tokens,
@@ -151,8 +102,8 @@ class LawRun:
     def draw(self, seed: int, part: int, portion: Portion, on_tokens: Callable[[int], None]) -> Columns:
         """Tokens of a portion, with their rows."""
         numbers = range(portion.first, portion.stop)
-        if self.lockstep is not None:
-            self.lockstep.tell_draw(seed, part, portion)
+        if self.sharded is not None:
+            self.sharded.tell_draw(seed, part, portion)
         subject = self.subject.with_options(max_tokens=portion.length)
         outputs = decode_batch(
             subject,
@@ -161,23 +112,17 @@ class LawRun:
             seeds=[request_seed(seed, part, number) for number in numbers],
             on_tokens=on_tokens,
         )
-        if self.lockstep is not None:
-            self.lockstep.require_agreement([token for output in outputs for token in output.text.output])
+        if self.sharded is not None:
+            self.sharded.require_agreement([token for output in outputs for token in output.text.output])
         return columns_of_outputs(subject, outputs)
 
 
-def open_ledger(place: Path, fingerprint: Fingerprint, terms: Terms, *, seed: int) -> Ledger:
+def open_ledger(place: Path, identity: SubjectIdentity, terms: Terms, *, seed: int) -> Ledger:
     """The ledger in a folder: gone on with where there is one, else begun.
 
     Raises `EvidenceError` where it is about another subject, naming what differs.
     """
     path = place / LEDGER_NAME
     if path.exists():
-        return Ledger.resume(path, fingerprint, terms)
-    return Ledger.begin(path, fingerprint, terms, seed=seed)
-
-
-def verdict_of(ledger: Ledger, goal: Goal) -> Verdict:
-    """What the evidence says, measured by the goal."""
-    book = ledger.book
-    return judge(book.tally, book.header.terms, crossing=book.crossing, resolve=goal.resolve, planned=goal.tokens)
+        return Ledger.resume(path, identity, terms)
+    return Ledger.begin(path, identity, terms, seed=seed)

@@ -6,7 +6,10 @@ import shlex
 from dataclasses import dataclass
 from importlib import import_module
 
-from eredu_conformance.protocol import ConformanceError, ProgramSubject, Subject, subject_named
+from eredu_conformance.protocol.errors import ConformanceError
+from eredu_conformance.protocol.program import ProgramSubject
+from eredu_conformance.protocol.serve import subject_named
+from eredu_conformance.protocol.subject import Subject
 
 SUBJECTS = {
     "eredu": "eredu_conformance.subjects.eredu:EreduSubject",

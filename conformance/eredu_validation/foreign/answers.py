@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from eredu.contract.errors import EngineError
-from eredu_validation.evidence import Block
+from eredu_validation.evidence import Round
 
 LEFT_OUT = ("state", "path", "benefit")
 """Parts that look into eredu's own engine."""
@@ -62,12 +62,12 @@ class ForeignOutput:
     Attributes:
         tokens: Output ids, a terminal one included.
         ended: Whether an end id ended it, and not the number of tokens that were asked for.
-        blocks: Its rounds in order; None where the engine does not tell them.
+        rounds: Its rounds in order; None where the engine does not tell them.
     """
 
     tokens: tuple[int, ...]
     ended: bool = False
-    blocks: tuple[Block, ...] | None = None
+    rounds: tuple[Round, ...] | None = None
 
 
 class ForeignEngine(Protocol):
@@ -97,7 +97,7 @@ def foreign_outputs(
     max_tokens: int,
     vocabulary: int,
     on_tokens: Callable[[int], None] = lambda _: None,
-) -> Iterator[tuple[tuple[int, ...], Sequence[Block]]]:
+) -> Iterator[tuple[tuple[int, ...], Sequence[Round]]]:
     """Tokens and rounds of each prompt, checked. Where the engine tells no rounds, no place of a token is known.
 
     Raises `EngineError` for an answer that no right engine gives, whatever its law.
@@ -123,22 +123,22 @@ def fault_of(output: ForeignOutput, *, max_tokens: int, vocabulary: int, proposa
         return f"answered {len(tokens)} tokens, and {max_tokens} were asked for"
     if len(tokens) < max_tokens and not output.ended:
         return f"answered {len(tokens)} tokens, {max_tokens} were asked for, and no end id ended them"
-    return None if output.blocks is None else _fault_of_rounds(output.blocks, len(tokens), proposals)
+    return None if output.rounds is None else _fault_of_rounds(output.rounds, len(tokens), proposals)
 
 
-def _fault_of_rounds(blocks: Sequence[Block], tokens: int, proposals: int) -> str | None:
-    emitted = sum(block.emitted for block in blocks)
+def _fault_of_rounds(rounds: Sequence[Round], tokens: int, proposals: int) -> str | None:
+    emitted = sum(each.emitted for each in rounds)
     if emitted != tokens:
         return f"tells of rounds with {emitted} tokens together, and answered {tokens}"
-    for number, block in enumerate(blocks):
-        if block.proposals > proposals:
-            return f"tells of {block.proposals} proposals in round {number}, and up to {proposals} were asked for"
-        if not 0 < block.emitted <= block.proposals + 1:
-            return f"tells of {block.proposals} proposals and {block.emitted} tokens in round {number}"
+    for number, each in enumerate(rounds):
+        if each.proposals > proposals:
+            return f"tells of {each.proposals} proposals in round {number}, and up to {proposals} were asked for"
+        if not 0 < each.emitted <= each.proposals + 1:
+            return f"tells of {each.proposals} proposals and {each.emitted} tokens in round {number}"
     return None
 
 
-def _blocks(output: ForeignOutput, *, plain: bool) -> Sequence[Block]:
-    if output.blocks is not None:
-        return output.blocks
-    return [Block(proposals=0, emitted=1, known=plain)] * len(output.tokens)
+def _blocks(output: ForeignOutput, *, plain: bool) -> Sequence[Round]:
+    if output.rounds is not None:
+        return output.rounds
+    return [Round(proposals=0, emitted=1, known=plain)] * len(output.tokens)

@@ -11,19 +11,26 @@ import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from eredu.checkpoints.inspection import inspect_checkpoint
-from eredu.checkpoints.names import resolve_checkpoint
-from eredu.commands.foreign_engine import ConformanceEngine
 from eredu.contract.errors import EngineError, OptionError
-from eredu_validation.measures.foreign import EngineReport
-
-if TYPE_CHECKING:
-    from eredu.contract.options import SamplingOptions
-    from eredu_conformance.protocol import Capabilities, Checkpoint, RunOptions, Subject
-    from eredu_validation.command.run import ValidationRequest
-
+from eredu.contract.options import SamplingOptions
+from eredu_conformance.protocol import (
+    SUBJECTS,
+    Acceptance,
+    Capabilities,
+    Checkpoint,
+    ConformanceError,
+    Feature,
+    ProgramSubject,
+    Request,
+    Run,
+    RunOptions,
+    Schedule,
+    Subject,
+    SubjectSource,
+)
+from eredu_validation.foreign.answers import EngineReport
+from eredu_validation.foreign.engine import ConformanceEngine
 
 START_S = 120.0
 """Seconds that a program may take to start, at the least: imports and devices take theirs."""
@@ -60,42 +67,11 @@ class EngineSettings:
     sampling: SamplingOptions
 
 
-def engine_of(request: ValidationRequest) -> ConformanceEngine:
-    """The engine that a validation names, started. Raises `OptionError` for options that only eredu's own takes."""
-    if request.dtype != "checkpoint":
-        raise OptionError(
-            f"--dtype was {request.dtype!r}, and another engine reads the checkpoint as it is; leave --dtype out"
-        )
-    if "placement" in request.given:
-        raise OptionError("--placement is about eredu's own engine; leave it out with --subject")
-    target = resolve_checkpoint(request.target)
-    names = (request.assistant, request.head)
-    assistant, head = (None if name is None else resolve_checkpoint(name) for name in names)
-    options, given = request.options, request.given
-    return open_engine(
-        EngineSettings(
-            named=request.subject or "",
-            timeout_s=request.subject_timeout,
-            target=target,
-            assistant=assistant,
-            head=head,
-            own_heads=inspect_checkpoint(target).heads.capability.is_ready,
-            proposals=options.max_proposals if "proposals" in given else None,
-            usual_proposals=options.max_proposals,
-            acceptance=str(options.acceptance) if "acceptance" in given else None,
-            lookahead=request.schedule.lookahead if "lookahead" in given else None,
-            sampling=options.sampling,
-        )
-    )
-
-
 def open_engine(settings: EngineSettings) -> ConformanceEngine:
     """Start an engine and settle what is asked of it.
 
     Raises `OptionError` for what it has no way to do, and `EngineError` where it does not start.
     """
-    from eredu_conformance.protocol import ConformanceError, Feature, Request, Run, Schedule  # noqa: PLC0415
-
     subject = _subject(settings)
     try:
         capabilities = subject.start()
@@ -124,15 +100,10 @@ def open_engine(settings: EngineSettings) -> ConformanceEngine:
 
 def is_command(named: str) -> bool:
     """Whether `--subject` names a program and not a subject of Python."""
-    from eredu_conformance.runner.opening import SUBJECTS  # noqa: PLC0415
-
     return named not in SUBJECTS and re.fullmatch(r"[\w.]+:\w+", named) is None
 
 
 def _subject(settings: EngineSettings) -> Subject:
-    from eredu_conformance.protocol import ProgramSubject  # noqa: PLC0415
-    from eredu_conformance.runner.opening import SUBJECTS, SubjectSource  # noqa: PLC0415
-
     named = settings.named
     if is_command(named):
         words = shlex.split(named)
@@ -150,8 +121,6 @@ def _subject(settings: EngineSettings) -> Subject:
 
 def _settle(settings: EngineSettings, capabilities: Capabilities) -> tuple[EngineReport, Checkpoint]:
     """Who proposes, how much, by which rule."""
-    from eredu_conformance.protocol import Checkpoint, Feature  # noqa: PLC0415
-
     name, notes = capabilities.name, []
     has_heads = Feature.HEADS in capabilities.features
     if capabilities.max_proposals == 0 and (settings.assistant or settings.head or settings.proposals):
@@ -188,8 +157,6 @@ def _settle(settings: EngineSettings, capabilities: Capabilities) -> tuple[Engin
 
 def _options(settings: EngineSettings, report: EngineReport) -> RunOptions:
     """The options of every request, but for seed and number of tokens."""
-    from eredu_conformance.protocol import Acceptance, RunOptions  # noqa: PLC0415
-
     sampling = settings.sampling
     return RunOptions(
         temperature=sampling.temperature,

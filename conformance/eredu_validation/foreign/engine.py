@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eredu.contract.errors import EngineError
-from eredu_validation.evidence import Block
-from eredu_validation.measures.foreign import EngineReport, ForeignOutput
-
-if TYPE_CHECKING:
-    from eredu_conformance.protocol import Answer, Capabilities, Run, Subject
+from eredu_conformance.protocol import (
+    Answer,
+    Capabilities,
+    Errored,
+    Finish,
+    Request,
+    Run,
+    Skipped,
+    Subject,
+    attempt,
+)
+from eredu_validation.evidence import Round
+from eredu_validation.foreign.answers import EngineReport, ForeignOutput
 
 PROBE = 1
 """Tokens that an engine is asked for before anything is measured: what it cannot load or do shows at once."""
@@ -22,8 +30,8 @@ class ConformanceEngine:
     """An engine behind the protocol, started.
 
     Attributes:
-        subject: It.
-        capabilities: Its declaration.
+        subject: The engine, as the protocol asks it.
+        capabilities: What it declares.
         report: How it decodes.
         template: A run of one request, but for its prompt, seed and number of tokens.
     """
@@ -35,7 +43,7 @@ class ConformanceEngine:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a fingerprint holds of it."""
+        """What the identity of a validated subject holds of it."""
         report, schedule = self.report, vars(self.template.schedule)
         return {
             "subject": f"{report.name} {report.version}",
@@ -51,7 +59,7 @@ class ConformanceEngine:
             pass
 
     def ending_at(self, eos_ids: frozenset[int]) -> ConformanceEngine:
-        """The same, told the ids that end an output, where it takes any."""
+        """This engine, told the ids that end an output where it takes any."""
         if "eos_ids" not in self.capabilities.options:
             return self
         request = self.template.requests[0]
@@ -72,8 +80,6 @@ class ConformanceEngine:
         self.subject.stop()
 
     def _answers(self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], max_tokens: int) -> Sequence[Answer]:
-        from eredu_conformance.protocol import Errored, Request, Skipped, attempt  # noqa: PLC0415
-
         options = self.template.requests[0].options
         requests = tuple(
             Request(
@@ -95,12 +101,10 @@ class ConformanceEngine:
 
 
 def _output(answer: Answer) -> ForeignOutput:
-    from eredu_conformance.protocol import Finish  # noqa: PLC0415
-
     rounds = None
     if answer.rounds is not None:
         rounds = tuple(
-            Block(proposals=each.proposals, emitted=each.emitted, promoted=each.promoted) for each in answer.rounds
+            Round(proposals=each.proposals, emitted=each.emitted, promoted=each.promoted) for each in answer.rounds
         )
     return ForeignOutput(answer.tokens, answer.finish is not Finish.LENGTH, rounds)
 

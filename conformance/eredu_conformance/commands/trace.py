@@ -6,16 +6,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
-from eredu.commands.arguments import JsonOption
-from eredu.commands.console import ExitStatus, print_json
-from eredu.contract.errors import OptionError
-
-if TYPE_CHECKING:
-    from eredu_spec.trace import Finding
+from eredu_conformance.commands.edge import CHECK_FAILED, CommandError, JsonOption, print_json
+from eredu_spec.rules import rules
+from eredu_spec.trace import Finding, Replay, TraceFormError
+from eredu_spec.trace_form import read_numbered
 
 trace = typer.Typer(
     name="trace", no_args_is_help=True, help="Work with traces, as `eredu generate --trace` writes them."
@@ -51,14 +49,11 @@ def check(
     else:
         _print_finding(replayed["finding"])
     if replayed["finding"] is not None:
-        raise typer.Exit(ExitStatus.CHECK_FAILED)
+        raise typer.Exit(CHECK_FAILED)
 
 
 def _replay(file: Path, *, ring: bool, partial: bool) -> dict[str, Any]:
-    """Follow the trace to its first broken rule. Raises `OptionError` where the file is none."""
-    from eredu_spec.trace import Replay, TraceFormError  # noqa: PLC0415 (see eredu.commands.main)
-    from eredu_spec.trace_form import read_numbered  # noqa: PLC0415
-
+    """Follow the trace to its first broken rule. Raises `CommandError` where the file is none."""
     replay, count, line = Replay(ring=ring), 0, 0
     try:
         with _opened(file) as lines:
@@ -69,11 +64,11 @@ def _replay(file: Path, *, ring: bool, partial: bool) -> dict[str, Any]:
                     return _described(replay, count, finding, line=line, event=event)
     except TraceFormError as error:
         place = "" if str(error).startswith("line ") else f"line {line}: "
-        raise OptionError(f"{file} is no trace: {place}{error}") from error
+        raise CommandError(f"{file} is no trace: {place}{error}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{file} cannot be read: {error}") from error
+        raise CommandError(f"{file} cannot be read: {error}") from error
     if count == 0:
-        raise OptionError(f"{file} is no trace: it holds no event; `eredu generate --trace FILE` writes one")
+        raise CommandError(f"{file} is no trace: it holds no event; `eredu generate --trace FILE` writes one")
     finding = None if partial else replay.unfinished(count)
     return _described(replay, count, finding, line=None, event=None)
 
@@ -88,10 +83,8 @@ def _opened(file: Path) -> Iterator[TextIO]:
 
 
 def _described(
-    replay: Any, count: int, finding: Finding | None, *, line: int | None, event: dict[str, Any] | None
+    replay: Replay, count: int, finding: Finding | None, *, line: int | None, event: dict[str, Any] | None
 ) -> dict[str, Any]:
-    from eredu_spec.rules import rules  # noqa: PLC0415 (see eredu.commands.main)
-
     described: dict[str, Any] = {
         "conforms": finding is None,
         "events": count,

@@ -6,20 +6,23 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from eredu.commands.console import ExitStatus, work_progress
-from eredu.contract.errors import EreduError, OptionError
-
-if TYPE_CHECKING:
-    from eredu_conformance.protocol import Capabilities, ExpectedFailures
-    from eredu_conformance.runner import CheckResult, Plan, Report, SubjectSource
+from eredu_conformance.checks.check import Kind, Tier
+from eredu_conformance.commands.edge import CHECK_FAILED, CommandError, work_progress
+from eredu_conformance.protocol import SUBJECTS, Capabilities, ExpectedFailures, SubjectSource, read_expected_failures
+from eredu_conformance.runner import CheckResult, Outcome, Plan, Report, conduct
+from eredu_conformance.runner.html import html_page
+from eredu_conformance.runner.junit import junit_tree
+from eredu_conformance.runner.kill_table import print_kill_matrix
+from eredu_conformance.runner.records import report_record
+from eredu_conformance.runner.table import check_table, print_report
+from eredu_conformance.zoo import MEMBERS
 
 CHOICE = "Which checks"
 REPORTS = "Reports"
@@ -34,7 +37,7 @@ def conformance(
         str,
         typer.Option(
             metavar="NAME",
-            help="eredu (also -one-stream, -two-streams, -two-devices), reference, mlx-lm, or package.module:Factory.",
+            help=f"{', '.join(SUBJECTS)}, or package.module:Factory.",
         ),
     ] = "eredu",
     command: Annotated[
@@ -89,49 +92,32 @@ def conformance(
     """
     if faults:
         raise typer.Exit(_print_faults(_one_of("--tier", tier, TIERS), jobs or os.cpu_count() or 1))
-    with _suite_errors():
-        from eredu_conformance.checks.check import Kind, Tier  # noqa: PLC0415 (only this command may)
-        from eredu_conformance.runner import Plan, SubjectSource  # noqa: PLC0415
-
-        plan = Plan(
-            tier=Tier(_one_of("--tier", tier, TIERS)),
-            kinds=tuple(Kind(_one_of("--kind", item, KINDS)) for item in kind or ()),
-            rules=tuple(rule or ()),
-            checks=tuple(check or ()),
-            families=_families(family or [], kind or []),
-            seed=_seed(seed, tier),
-        )
-        if list_checks:
-            _print_list(plan)
-            return
-        source = SubjectSource(name=subject, command=command)
-        report = _conduct(source, plan, jobs or os.cpu_count() or 1, expected)
-        _write(report, junit=junit, as_json=as_json, html=html)
-        _print(report)
+    plan = Plan(
+        tier=Tier(_one_of("--tier", tier, TIERS)),
+        kinds=tuple(Kind(_one_of("--kind", item, KINDS)) for item in kind or ()),
+        rules=tuple(rule or ()),
+        checks=tuple(check or ()),
+        families=_families(family or [], kind or []),
+        seed=_seed(seed, tier),
+    )
+    if list_checks:
+        _print_list(plan)
+        return
+    source = SubjectSource(name=subject, command=command)
+    report = _conduct(source, plan, jobs or os.cpu_count() or 1, expected)
+    _write(report, junit=junit, as_json=as_json, html=html)
+    _print(report)
     raise typer.Exit(int(report.status))
-
-
-@contextmanager
-def _suite_errors() -> Iterator[None]:
-    """Errors of the suite as errors of this command: one message and status 2."""
-    from eredu_conformance.protocol import ConformanceError  # noqa: PLC0415
-
-    try:
-        yield
-    except ConformanceError as error:
-        raise EreduError(str(error)) from error
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
-        raise OptionError(f"{option} was {value!r}; expected one of {', '.join(known)}")
+        raise CommandError(f"{option} was {value!r}; expected one of {', '.join(known)}")
     return value
 
 
 def _families(names: list[str], kinds: list[str]) -> tuple[str, ...]:
     """Patterns over model families; the kind alone means all of them."""
-    from eredu_conformance.zoo import MEMBERS  # noqa: PLC0415
-
     if "all" in names or (not names and "family" in kinds):
         return ("*",)
     for name in names:
@@ -147,9 +133,6 @@ def _seed(seed: int | None, tier: str) -> int:
 
 
 def _conduct(source: SubjectSource, plan: Plan, jobs: int, expected: Path | None) -> Report:
-    from eredu_conformance.protocol import read_expected_failures  # noqa: PLC0415
-    from eredu_conformance.runner import Outcome, conduct  # noqa: PLC0415
-
     read: Callable[[Capabilities], ExpectedFailures] | None = None
     if expected is not None:
         file = expected
@@ -170,21 +153,14 @@ def _conduct(source: SubjectSource, plan: Plan, jobs: int, expected: Path | None
 
 
 def _print(report: Report) -> None:
-    from eredu_conformance.runner.table import print_report  # noqa: PLC0415
-
     print_report(report, Console())
 
 
 def _print_list(plan: Plan) -> None:
-    from eredu_conformance.runner.table import check_table  # noqa: PLC0415
-
     Console().print(check_table(plan.select()))
 
 
 def _print_faults(tier: str, jobs: int) -> int:
-    from eredu_conformance.checks.check import Tier  # noqa: PLC0415
-    from eredu_conformance.runner.kill_table import print_kill_matrix  # noqa: PLC0415
-
     with work_progress() as bar:
         task = bar.add_task("faults", total=None)
 
@@ -193,14 +169,10 @@ def _print_faults(tier: str, jobs: int) -> int:
 
         console = Console() if sys.stdout.isatty() else Console(width=140)
         clean = print_kill_matrix(console, tier=Tier(tier), jobs=jobs, progress=advance)
-    return int(ExitStatus.OK if clean else ExitStatus.CHECK_FAILED)
+    return 0 if clean else CHECK_FAILED
 
 
 def _write(report: Report, *, junit: Path | None, as_json: Path | None, html: Path | None) -> None:
-    from eredu_conformance.runner.html import html_page  # noqa: PLC0415
-    from eredu_conformance.runner.junit import junit_tree  # noqa: PLC0415
-    from eredu_conformance.runner.records import report_record  # noqa: PLC0415
-
     if junit is not None:
         junit_tree(report).write(junit, encoding="utf-8", xml_declaration=True)
     if as_json is not None:

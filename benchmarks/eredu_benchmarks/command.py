@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 
-from eredu.checkpoints.names import resolve_checkpoint
 from eredu.commands.arguments import (
     SAMPLING,
     SPECULATION,
@@ -27,9 +22,7 @@ from eredu.commands.arguments import (
     PlacementOption,
     SeedOption,
 )
-from eredu.commands.console import print_json, versions, work_progress
-from eredu.commands.pair import Pair, encode_prompt
-from eredu.contract.errors import OptionError
+from eredu.commands.console import print_json
 from eredu.contract.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions
 
 MEASUREMENT = "Measurement"
@@ -98,69 +91,26 @@ def bench(
 
     On a CPU, MLX's own BLAS makes wide verifications slow: preload OpenBLAS and give --dtype float32.
     """
-    from eredu_benchmarks.benchmark import BenchmarkPlan, align_all, compare  # noqa: PLC0415 (only this command may)
-    from eredu_benchmarks.held_out import HeldOutChats  # noqa: PLC0415
-    from eredu_benchmarks.machine import describe_machine  # noqa: PLC0415
-    from eredu_benchmarks.mlx_vlm_peer import VlmPeer  # noqa: PLC0415
-    from eredu_benchmarks.pair import BenchmarkPair, EncodedPrompt  # noqa: PLC0415
-    from eredu_benchmarks.prompts import PROMPTS, read_prompts  # noqa: PLC0415
-    from eredu_benchmarks.report import BenchmarkReport  # noqa: PLC0415
+    from eredu_benchmarks.comparison import run_comparison  # noqa: PLC0415 (MLX: --help has no use for it)
 
-    plan = BenchmarkPlan(
+    report = run_comparison(
+        model=model,
+        assistant=assistant,
+        head=head,
+        dtype=dtype,
+        placement=placement,
+        prompts=prompts,
         proposals=tuple(dict.fromkeys(proposals or (USUAL_PROPOSALS,))),
         temperatures=tuple(dict.fromkeys(temperature or (0.0, 1.0))),
         options=GenerationOptions(max_tokens=max_tokens, acceptance=acceptance),
         repeats=repeats,
         seed=seed,
         peers=peers,
-        chats=None if alignment is None else HeldOutChats.read(alignment),
-        chat_count=alignment_chats or None,
+        alignment=alignment,
+        alignment_chats=alignment_chats or None,
+        output=output,
     )
-    chosen = PROMPTS if prompts is None else read_prompts(prompts)
-    check_writable(output)
-    loaded = Pair.load(model, assistant, dtype=dtype, placement=placement, head=head)
-    loaded.require_drafter()
-    if peers and head is not None:
-        raise OptionError("--peers cannot give heads of another directory to mlx-vlm; leave one of the two out")
-    encoded = tuple(EncodedPrompt(p.name, encode_prompt(loaded.tokenizer, p.text, system=p.system)) for p in chosen)
-    vlm = VlmPeer.load(resolve_checkpoint(model), dtype=dtype) if peers and loaded.assistant is None else None
-    pair = BenchmarkPair(loaded.model, loaded.assistant, vlm)
-    with work_progress() as bar:
-        step = partial(begin_step, bar)
-        comparisons, alignments = compare(pair, encoded, plan, step), align_all(pair, plan, step)
-    facts = {
-        "model": model,
-        "assistant": assistant,
-        "head": head,
-        "dtype": dtype,
-        "placement": str(loaded.model.backend.placement.kind),
-        "acceptance": str(acceptance),
-        "max_tokens": max_tokens,
-        "repeats": repeats,
-        "seed": seed,
-        "prompts": [prompt.name for prompt in chosen],
-        "versions": versions(),
-        "machine": describe_machine(),
-    }
-    report = BenchmarkReport(facts, comparisons, alignments)
-    if output is not None:
-        output.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")
     if as_json:
         print_json(report.to_json())
     else:
         report.print(Console())
-
-
-def check_writable(path: Path | None) -> None:
-    """Raise `OptionError` before the work, not behind it, if the result cannot be written to `path`."""
-    if path is None:
-        return
-    try:
-        path.open("a", encoding="utf-8").close()
-    except OSError as error:
-        raise OptionError(f"--output {path} cannot be written: {error.strerror}; name a file elsewhere") from error
-
-
-def begin_step(bar: Progress, name: str, total: int) -> Callable[[], None]:
-    """Begin a line of the progress bar; the result moves it on by one."""
-    return partial(bar.advance, bar.add_task(name, total=total))

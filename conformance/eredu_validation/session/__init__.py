@@ -1,0 +1,1 @@
+"""One validation from a loaded subject to its result: parts, tolerance, evidence, verdict."""
