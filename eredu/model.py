@@ -283,11 +283,8 @@ class Model:
         if capability.is_ready:
             return _Plan(settings, SpeculationReport(capability.checkpoint, reason), drafter)
         if wish != "auto" and settings.proposals > 0:
-            raise CapabilityError(
-                f"the speculation that was asked for cannot be: {reason}; or decode plainly with speculation=None"
-            )
-        plain = replace(settings, proposals=0, lookahead_depth=None)
-        return _Plan(plain, SpeculationReport(None, f"plain decoding: {reason}"))
+            raise CapabilityError(f"this speculation cannot be done: {reason}. speculation=None decodes plainly")
+        return _Plan(settings, SpeculationReport(None, f"plain decoding: {reason}"))
 
     def _assistant(self, given: str | Path | Assistant) -> Assistant:
         from eredu.checkpoints.names import resolve_checkpoint  # noqa: PLC0415

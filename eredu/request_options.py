@@ -84,10 +84,8 @@ def check_names(given: Iterable[str], beside: Sequence[str] = ()) -> None:
         if name not in NAMES:
             close = difflib.get_close_matches(name, [*NAMES, *beside], n=2)
             meant = ELSEWHERE.get(name) or " or ".join(close)
-            raise OptionError(
-                f"there is no option {name!r}; "
-                + (f"did you mean {meant}?" if meant else f"there are {', '.join(NAMES)}")
-            )
+            hint = f"did you mean {meant}?" if meant else f"there are {', '.join((*beside, *NAMES))}"
+            raise OptionError(f"there is no option {name!r}; {hint}")
 
 
 def generation_options(given: RequestOptions, speculative: GenerationOptions) -> GenerationOptions:

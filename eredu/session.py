@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -96,8 +97,10 @@ class Session:
         return self.add_prepared(prepared)
 
     def add_prepared(self, request: PreparedRequest) -> int:
-        """Take in a request that is tokenized and checked; the same as `add` otherwise."""
+        """Take in a request that is tokenized and checked, with proposals of its own where somebody proposes."""
         self._require_open()
+        if self._report.drafter is None:
+            request = replace(request, options=replace(request.options, max_proposals=0, lookahead_depth=None))
         with self._turns:
             self._scheduler.add(request.resolve(self._backend, index=self._count, seed=self._seed))
         self._count += 1
@@ -122,21 +125,18 @@ class Session:
         Raises what the failing of a request raised; calling it again goes on with the others.
         """
         self._require_open()
-        return self._events()
+        return iter(self.next_event, None)
 
     def __iter__(self) -> Iterator[Event]:
         return self.events()
 
-    def _events(self) -> Iterator[Event]:
-        while not self._closed:
-            self._require_thread()
-            if self._told:
-                yield self._told.popleft()
-            elif self._scheduler.is_done:
-                return
-            else:
-                with self._turns:
-                    self._scheduler.turn()
+    def next_event(self) -> Event | None:
+        """Take turns until there is an event; None when all requests have ended, and after `close`."""
+        self._require_thread()
+        while not (self._told or self._closed or self._scheduler.is_done):
+            with self._turns:
+                self._scheduler.turn()
+        return self._told.popleft() if self._told and not self._closed else None
 
     # ---- what came out -------------------------------------------------------------------------------------------
 

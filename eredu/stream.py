@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
+from eredu.contract.errors import ThreadError
 from eredu.contract.events import Event
 from eredu.results import BatchResult, GenerationResult, SpeculationReport
 from eredu.session import Session
@@ -22,18 +23,20 @@ class Stream(Iterator[Event]):
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._events = session.events()
 
     def __next__(self) -> Event:
         """The next event. Raises `StopIteration` after the last one, and when the stream is closed."""
         try:
-            return next(self._events)
-        except StopIteration:
-            self._session.close()
+            event = self._session.next_event()
+        except ThreadError:
             raise
         except BaseException as error:
             self._session.__exit__(type(error), error, None)
             raise
+        if event is None:
+            self.close()
+            raise StopIteration
+        return event
 
     def result(self, prompt: int = 0) -> GenerationResult:
         """The output of a prompt by its number: finished, or cancelled by `close`.

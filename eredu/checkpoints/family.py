@@ -107,3 +107,11 @@ def weights(prefix: str, *stems: str) -> list[str]:
 def attention_weights(prefix: str) -> list[str]:
     """Names of the projections of plain attention in the layer behind a prefix."""
     return weights(f"{prefix}self_attn.", "q_proj", "k_proj", "v_proj", "o_proj")
+
+
+def layers_behind_the_last(config: ModelConfig) -> HeadClaim:
+    """The claim of families whose heads are decoder layers numbered on behind the target's."""
+    count, depth = claimed_heads(config), config.layers
+    prefixes = tuple(f"layers.{depth + i}." for i in range(count))
+    stems = ("enorm", "hnorm", "eh_proj", "shared_head.norm", "input_layernorm", "self_attn.o_proj")
+    return HeadClaim(count, prefixes, tuple(name for prefix in prefixes for name in weights(prefix, *stems)))

@@ -33,17 +33,13 @@ from eredu.commands.console import message_console, print_json, print_table, ver
 from eredu.commands.pair import Pair, encode_prompt
 from eredu.contract.errors import OptionError
 from eredu.contract.events import Event, TokensCommitted
-from eredu.contract.options import (
-    USUAL_PROPOSALS,
-    AcceptanceRule,
-    GenerationOptions,
-    MtpSchedulerOptions,
-    SamplingOptions,
-)
+from eredu.contract.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions, SamplingOptions
 from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
+from eredu.model import Model
 from eredu.prepared import PreparedRequest
 from eredu.results import BatchResult
 from eredu.scheduling.trace import TraceSink
+from eredu.speculation import Speculation
 
 
 def generate(
@@ -147,14 +143,21 @@ def generate(
         lookahead_depth=lookahead_depth,
         stop_strings=tuple(stop or ()),
     )
-    schedule = MtpSchedulerOptions(lookahead=lookahead, adaptive_lookahead=adaptive)
     text = read_prompt(prompt)
     with open_trace(trace) as trace_sink:
         pair = Pair.load(model, assistant, dtype=dtype, placement=placement, head=head, mtp=mtp)
         request = PreparedRequest(prompt=encode_prompt(pair.tokenizer, text, system=system, raw=raw), options=options)
-        sink = _discard if as_json else _stream
+        speculation = Speculation(
+            proposals=proposals if pair.speculates else 0, lookahead=lookahead, adaptive_lookahead=adaptive
+        )
+        session = Model(pair.model, pair.assistant).session(speculation=speculation, trace=trace_sink)
         try:
-            batch = pair.decode(request, schedule=schedule, sink=sink, trace=trace_sink)
+            with session:
+                session.add_prepared(request)
+                for event in session:
+                    if not as_json:
+                        _stream(event)
+                batch = session.results()
         except KeyboardInterrupt:
             _end_interrupted(ended_line=as_json)
             raise
@@ -248,10 +251,6 @@ def _stream(event: Event) -> None:
     if isinstance(event, TokensCommitted) and event.text:
         sys.stdout.write(event.text)
         sys.stdout.flush()
-
-
-def _discard(event: Event) -> None:
-    """A command with `--json` prints the text at the end."""
 
 
 def _end_interrupted(*, ended_line: bool) -> None:

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.errors import OptionError
-from eredu.contract.events import EventSink
-from eredu.contract.options import MtpSchedulerOptions
 from eredu.loaded import LoadedModel
-from eredu.prepared import PreparedRequest
-from eredu.results import BatchResult
-from eredu.scheduling.trace import TraceSink
 from eredu.text.chat_template import Message
 from eredu.text.tokenizer import Tokenizer
 
@@ -86,16 +81,6 @@ class Pair:
                 "this needs a drafter, and the target has no prediction heads of its own; name a draft model with "
                 "--assistant, or a directory of heads with --head"
             )
-
-    def decode(
-        self, request: PreparedRequest, *, schedule: MtpSchedulerOptions, sink: EventSink, trace: TraceSink | None
-    ) -> BatchResult:
-        """Decode one request: with multi-token prediction where there is a drafter, else plainly."""
-        if self.speculates:
-            return self.model.generate_prepared_chat_mtp_batch(
-                [request], self.assistant, schedule=schedule, sink=sink, trace=trace
-            )
-        return self.model.generate_prepared_chat([request], schedule=schedule, sink=sink, trace=trace)
 
 
 def encode_prompt(tokenizer: Tokenizer, text: str, *, system: str | None = None, raw: bool = False) -> tuple[int, ...]:

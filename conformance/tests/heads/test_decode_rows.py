@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any, cast
 
 import mlx.core as mx
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.families.decode_rows import BLOCK_ROWS, NOTED_ROWS
-from eredu.families.mlx_lm_patches import patch_target
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.caches.sequence import SequenceCache
@@ -148,12 +146,6 @@ def test_long_prompts_cross_the_boundaries_of_chunked_forms(model: LanguageModel
     parts = [text[:cut], *([token] for token in text[cut : cut + 3]), text[cut + 3 :]]
     chunked, _ = feed_in(model, parts)
     np.testing.assert_allclose(chunked, whole, atol=CHUNK_TOLERANCE, rtol=CHUNK_TOLERANCE)
-
-
-def test_changing_twice_changes_once(model: LanguageModel) -> None:
-    classes = [type(part) for _, part in cast(Any, model).named_modules()]
-    patch_target(model)
-    assert [type(part) for _, part in cast(Any, model).named_modules()] == classes
 
 
 @pytest.mark.parametrize("bucket", [4, 32])

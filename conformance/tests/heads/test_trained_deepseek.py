@@ -16,8 +16,7 @@ from eredu.engine.alignment import TargetRows, follow
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.engine.probe import ANSWER, QUESTION
-from eredu.families.fused_heads import FINAL_NORM
-from eredu.families.staged_heads import StagedHeads
+from eredu.families.staged_heads import FINAL_NORM, StagedHeads
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import Recording

@@ -19,16 +19,15 @@ from typing import Any
 
 import mlx.nn as nn
 
-from eredu.checkpoints.heads import stated_depth
 from eredu.contract.errors import CheckpointError
-from eredu.families.filling import fill_module
-from eredu.families.fused_heads import PREFIX, FusedHeads, FusedModule
+from eredu.families.fused_module import PREFIX, FusedModule, load_fused
 from eredu.families.head_tensors import HeadTensors
+from eredu.families.staged_heads import StagedHeads
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.adapter import build_llama
 
 
-def load_heads(tensors: HeadTensors, target: TargetParts) -> FusedHeads:
+def load_heads(tensors: HeadTensors, target: TargetParts) -> StagedHeads:
     """A llama head on a loaded target of any family. Raises `CheckpointError` for one that does not fit it."""
     config = tensors.config
     hidden = config.count("hidden_size")
@@ -43,5 +42,4 @@ def load_heads(tensors: HeadTensors, target: TargetParts) -> FusedHeads:
     except TypeError as error:
         raise CheckpointError(f"text_config of {config.path} does not describe a llama layer: {error}") from error
     module = FusedModule([layer], hidden, float(config.get("rms_norm_eps", 1e-5)))
-    fill_module(module, tensors.renamed(lambda name: name.removeprefix(PREFIX)).arrays, tensors.directory)
-    return FusedHeads.of(module, target, tensors, max_proposals=max(1, stated_depth(config)))
+    return load_fused(tensors.renamed(lambda name: name.removeprefix(PREFIX)), target, module)

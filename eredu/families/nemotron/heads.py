@@ -17,12 +17,11 @@ from eredu.families.filling import fill_module
 from eredu.families.head_tensors import HeadTensors, convert_blocks
 from eredu.families.mlx_lm_patches import patch_layers
 from eredu.families.nemotron.facts import ATTENTION, head_pattern
-from eredu.families.staged_heads import Stage, StagedHeads, StageModule
+from eredu.families.staged_heads import ITERATED_PROPOSALS, Stage, StagedHeads, StageModule
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.caches.composite import RollbackList
 from eredu.mlx.caches.full import RollbackCache
 
-FUSION = ("enorm.", "hnorm.", "eh_proj.")
 NORM = "final_layernorm."
 
 
@@ -44,7 +43,7 @@ class NemotronStage(StageModule):
         """Keys and values of each attention block."""
         return RollbackList(*(RollbackCache(bucket) for block in self.blocks if block.block_type == ATTENTION))
 
-    def run_blocks(self, x: mx.array, cache: Any) -> mx.array:
+    def run_blocks(self, x: mx.array, cache: Any, stage: int) -> mx.array:  # noqa: ARG002 (a module a stage)
         """The blocks in order, each added to the residual."""
         own = iter(cache.caches)
         for block in self.blocks:
@@ -67,7 +66,7 @@ def load_heads(tensors: HeadTensors, parts: TargetParts) -> StagedHeads:
     pattern = head_pattern(tensors.config)
     count = tensors.config.count("num_nextn_predict_layers", 0)
     stages = [_load_stage(tensors, parts, pattern, step * len(pattern)) for step in range(count)]
-    return StagedHeads.of(stages, parts, tensors)
+    return StagedHeads.of(stages, parts, tensors, max_proposals=max(count, ITERATED_PROPOSALS))
 
 
 def _load_stage(tensors: HeadTensors, parts: TargetParts, pattern: str, start: int) -> Stage:
@@ -84,4 +83,4 @@ def _load_stage(tensors: HeadTensors, parts: TargetParts, pattern: str, start: i
 
 def _parameter(block: int, name: str) -> str:
     """Name in `NemotronStage` of a tensor of one of its blocks; fusion and final norm belong to the step."""
-    return name if name.startswith((*FUSION, NORM)) else f"blocks.{block}.{name}"
+    return name if name.startswith((*NemotronStage.fusion, NORM)) else f"blocks.{block}.{name}"

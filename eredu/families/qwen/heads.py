@@ -11,16 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 
-from eredu.checkpoints.heads import stated_depth
 from eredu.contract.errors import CheckpointError
-from eredu.families.filling import fill_module
-from eredu.families.fused_heads import PREFIX, FusedHeads, FusedModule
+from eredu.families.fused_module import PREFIX, FusedModule, load_fused
 from eredu.families.head_tensors import HeadTensors
+from eredu.families.staged_heads import StagedHeads
 from eredu.families.target_parts import TargetParts
 
 _LAYER = re.compile(r"^layers\.(\d+)\.")
@@ -28,16 +28,16 @@ _EXPERT = re.compile(r"^(.*\.mlp)\.experts\.(\d+)\.(gate_proj|up_proj|down_proj)
 _PACKED = re.compile(r"^(.*\.mlp)\.experts\.(gate_up_proj|down_proj)(?:\.weight)?$")
 
 
-def load_heads(tensors: HeadTensors, target: TargetParts) -> FusedHeads:
+def load_heads(tensors: HeadTensors, target: TargetParts) -> StagedHeads:
     """Heads of Qwen3-Next and Qwen3.5 on a loaded target. Raises `CheckpointError` as `fill_module` does."""
     named = tensors.shifted().renamed(lambda name: name.removeprefix(PREFIX))
     arrays = stack_experts(named.arrays)
-    count = _layer_count(named)
-    layers = [_new_layer(target, sparse=f"layers.{i}.mlp.gate.weight" in arrays) for i in range(count)]
+    layers = [
+        _new_layer(target, sparse=f"layers.{number}.mlp.gate.weight" in arrays) for number in range(_layer_count(named))
+    ]
     module = FusedModule(layers, target.args.hidden_size, target.args.rms_norm_eps)
-    fill_module(module, arrays, tensors.directory)
-    depth = max(count, stated_depth(tensors.config))
-    return replace(FusedHeads.of(module, target, tensors, max_proposals=depth), shifted_norms=True)
+    heads = load_fused(replace(named, arrays=arrays), target, module)
+    return replace(heads, offset_norms=partial(module.stages, target))
 
 
 def stack_experts(arrays: Mapping[str, mx.array]) -> dict[str, mx.array]:

@@ -1,0 +1,258 @@
+"""Decoding with heads: the tokens of plain decoding, rejected at every row, and states that are a replay's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from eredu.contract.capability import MtpCapability, MtpCheckpointKind
+from eredu.contract.errors import CapabilityError
+from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.drafters.head_state import HeadState
+from eredu.engine.checkpoint import LoadedCheckpoint
+from eredu.engine.executor import MlxExecutor
+from eredu.engine.mlx_backend import Assistant, MlxBackend
+from eredu.loaded import LoadedModel
+from eredu.mlx.caches.sequence import SequenceCache
+from eredu.mlx.placement import Placement
+from eredu.mlx.taps import recording
+from eredu.prepared import PreparedRequest
+from eredu.results import GenerationResult
+
+RULES: dict[str, dict[str, Any]] = {
+    "greedy": {"temperature": 0.0},
+    "coupled": {"temperature": 0.9, "acceptance": "coupled"},
+    "rejection": {"temperature": 0.9, "acceptance": "rejection"},
+    "block": {"temperature": 0.9, "acceptance": "block"},
+}
+PROMPT = tuple(int(token) for token in np.random.default_rng(2).integers(0, 64, size=21))
+LENGTH = 40
+DEPTH = 5
+"""Proposals a round: more than any member has stages, so that the last one is iterated."""
+
+
+@pytest.fixture(scope="module")
+def deep(checkpoint: LoadedCheckpoint) -> LoadedCheckpoint:
+    """The member, its heads iterated to `DEPTH`."""
+    heads: Any = checkpoint.heads
+    assert heads.traits.stages < DEPTH
+    return replace(checkpoint, heads=heads.capped(DEPTH))
+
+
+def model_of(checkpoint: LoadedCheckpoint) -> LoadedModel[MlxBackend]:
+    return LoadedModel(MlxBackend(checkpoint, Placement.choose()))
+
+
+def options_of(rule: str, count: int, length: int = LENGTH) -> GenerationOptions:
+    chosen = dict(RULES[rule])
+    return GenerationOptions(
+        sampling=SamplingOptions(temperature=chosen.pop("temperature")),
+        max_tokens=length,
+        seed=5,
+        max_proposals=count,
+        eos_ids=frozenset(),
+        **chosen,
+    )
+
+
+def decode(
+    checkpoint: LoadedCheckpoint,
+    rule: str,
+    count: int,
+    prompt: tuple[int, ...] = PROMPT,
+    drafter: Assistant | None = None,
+    **settings: Any,
+) -> GenerationResult:
+    """Decode with `count` proposals a round."""
+    request = PreparedRequest(prompt=prompt, options=options_of(rule, count))
+    return model_of(checkpoint).generate_prepared_chat_mtp(request, drafter, **settings)
+
+
+def decode_plainly(checkpoint: LoadedCheckpoint, rule: str, prompt: tuple[int, ...] = PROMPT) -> GenerationResult:
+    request = PreparedRequest(prompt=prompt, options=options_of(rule, 0))
+    return model_of(checkpoint).generate_prepared_chat([request]).results[0]
+
+
+def script(patch: pytest.MonkeyPatch, plain: GenerationResult, count: int) -> None:
+    """Let the heads run, and replace what they say: right up to a row that changes from round to round, then wrong."""
+    original = HeadState.draft_step
+    limits = np.random.default_rng(4).integers(0, count + 1, size=LENGTH)
+
+    def draft_step(
+        self: HeadState, heads: Any, index: int, committed: list[int], proposals: list[mx.array]
+    ) -> mx.array:
+        logits = original(self, heads, index, committed, proposals)
+        position = len(committed) - len(PROMPT)
+        token = plain.tokens[position + index] if position + index < LENGTH else 0
+        says = (token + int(index >= limits[position])) % logits.shape[-1]
+        return 0 * logits + 1e3 * (mx.arange(logits.shape[-1]) == says)
+
+    patch.setattr(HeadState, "draft_step", draft_step)
+
+
+def stages_of(sequence: Any) -> Any:
+    """What each stage of a sequence remembers."""
+    return sequence.drafter.stages
+
+
+def held_in(caches: Any) -> list[NDArray[np.float32]]:
+    """All rows and states of caches, up to their length."""
+    found: list[NDArray[np.float32]] = []
+    for part in (part for cache in caches for part in getattr(cache, "caches", [cache])):
+        if hasattr(part, "offset"):
+            found += [np.array(rows[..., : part.offset, :]) for rows in (part.keys, part.values)]
+        else:
+            found += [np.array(entry) for entry in part.cache]
+    return found
+
+
+# rule: verify.greedy-argmax, verify.coupled-shared-vector, rollback.exact-state
+@pytest.mark.parametrize("rule", ["greedy", "coupled"])
+@pytest.mark.parametrize("count", [1, 2, DEPTH])
+def test_tokens_are_the_plain_ones_with_rejections_at_every_row(
+    deep: LoadedCheckpoint, rule: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = decode_plainly(deep, rule)
+    unscripted = decode(deep, rule, count)
+    script(monkeypatch, plain, count)
+    scripted = decode(deep, rule, count)
+    assert unscripted.tokens == scripted.tokens == plain.tokens
+    assert len(plain.tokens) == LENGTH
+    assert len(set(plain.tokens)) > LENGTH / 5, "the output must not settle on a loop"
+    for result in (unscripted, scripted):
+        result.statistics.check()
+    lengths = {length for length, rounds in enumerate(scripted.statistics.rounds_by_length) if rounds}
+    assert lengths == set(range(count + 1)), "every number of accepted proposals must occur"
+
+
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+def test_statistics_of_every_rule_are_consistent(deep: LoadedCheckpoint, rule: str) -> None:
+    result = decode(deep, rule, 3)
+    result.statistics.check()
+    assert len(result.tokens) == LENGTH
+    assert result.statistics.drafted > LENGTH / 2
+
+
+def test_no_proposals_leave_the_heads_alone(deep: LoadedCheckpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = decode_plainly(deep, "greedy")
+    monkeypatch.setattr(type(deep.heads), "step", lambda *_: pytest.fail("a head ran"))
+    assert decode(deep, "greedy", 0).tokens == plain.tokens
+
+
+def test_proposals_stop_at_the_validated_depth(deep: LoadedCheckpoint) -> None:
+    result = decode(deep, "greedy", DEPTH + 3)
+    assert dict(result.statistics.clipped)["capability"] > 0
+    assert len(result.statistics.rounds_by_length) <= DEPTH + 1
+
+
+# rule: scheduling.prefill-in-chunks
+@pytest.mark.parametrize("chunk", [1, 2, 3, 4, 5, 20, 21])
+def test_a_prompt_in_chunks_is_the_whole(deep: LoadedCheckpoint, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What target and heads remember of the prompt does not depend on where it was cut."""
+    opened: list[Any] = []
+    original = MlxExecutor.draft
+
+    def draft(self: MlxExecutor, sequence: Any, *arguments: Any) -> Any:
+        if sequence.position == 0:
+            stages = stages_of(sequence)
+            rows = [np.array(rows) for stage in stages for rows in stage.pending]
+            found = [*held_in(sequence.target.layers), *held_in(stage.cache for stage in stages), *rows]
+            opened.append((found, [stage.true_rows for stage in stages]))
+        return original(self, sequence, *arguments)
+
+    monkeypatch.setattr(MlxExecutor, "draft", draft)
+    cut = decode(deep, "greedy", 3, schedule=MtpSchedulerOptions(prefill_chunk=chunk))
+    assert cut.tokens == decode(deep, "greedy", 3).tokens
+    (mine, my_rows), (whole, all_rows) = opened
+    assert my_rows == all_rows == [len(PROMPT) - 2 - number for number in range(len(all_rows))]
+    for ours, theirs in zip(mine, whole, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5, rtol=2e-5)
+
+
+# rule: scheduling.requests-independent
+@pytest.mark.parametrize("rule", ["coupled", "rejection"])
+def test_company_changes_no_token(deep: LoadedCheckpoint, rule: str) -> None:
+    """Three requests in one schedule are the three alone: heads keep what they read to their own sequence."""
+    options = options_of(rule, 3, length=16)
+    prompts = [PROMPT[:1], PROMPT[:6], PROMPT]
+    requests = [
+        PreparedRequest(prompt=prompt, options=replace(options, seed=seed)) for seed, prompt in enumerate(prompts)
+    ]
+    model = model_of(deep)
+    together = model.generate_prepared_chat_mtp_batch(requests, schedule=MtpSchedulerOptions(prefill_chunk=4)).results
+    alone = [model.generate_prepared_chat_mtp(request) for request in requests]
+    assert [result.tokens for result in together] == [result.tokens for result in alone]
+
+
+# rule: draft.clip
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_a_prompt_of_one_token_is_decoded_plainly_for_one_round(deep: LoadedCheckpoint, length: int) -> None:
+    events: list[dict[str, Any]] = []
+    prompt = PROMPT[:length]
+    result = decode(deep, "greedy", 3, prompt, trace=events.append)
+    assert result.tokens == decode_plainly(deep, "greedy", prompt).tokens
+    first = next(event for event in events if event["event"] == "draft")
+    assert (first["k"], first["clip"]) == ((0, "hidden-state") if length == 1 else (3, "request"))
+    assert dict(result.statistics.clipped).get("hidden-state", 0) == int(length == 1)
+
+
+# rule: rollback.exact-state, rollback.drafter-follows
+@pytest.mark.parametrize("count", [1, 4])
+def test_caches_after_rejections_are_those_of_the_tokens_alone(
+    deep: LoadedCheckpoint, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target's state is that of one row after another; a stage's is that of teacher forcing: no guess, no gap."""
+    kept: list[Any] = []
+    original = MlxExecutor.commit
+
+    def commit(self: MlxExecutor, sequence: Any, plan: Any, branch: Any) -> Any:
+        result = original(self, sequence, plan, branch)
+        for stage in stages_of(sequence):
+            assert {part.offset for part in getattr(stage.cache, "caches", [stage.cache])} == {stage.true_rows}
+        kept[:] = [sequence.target, stages_of(sequence), list(sequence.tokens)]
+        return result
+
+    script(monkeypatch, decode_plainly(deep, "greedy"), count)
+    monkeypatch.setattr(MlxExecutor, "commit", commit)
+    decode(deep, "greedy", count)
+    target, stages, tokens = kept
+    replayed = SequenceCache(deep.model, recurrences=deep.recurrences)
+    for token in tokens[:-1]:
+        mx.eval(replayed.feed(deep.model, mx.array([token], dtype=mx.uint32)))
+    for ours, theirs in zip(held_in(target.layers), held_in(replayed.layers), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=1e-5)
+    heads: Any = deep.heads
+    with recording() as record:
+        mx.eval(deep.model(mx.array([tokens])))
+    rows = heads.hidden(record)
+    assert len(stages) == min(count, heads.traits.stages), "stages that never propose are not even warmed"
+    for number, (stage, fresh) in enumerate(zip(stages, heads.new_caches(), strict=False)):
+        assert stage.true_rows > len(PROMPT)
+        behind = mx.array(tokens[1 + number :][: stage.true_rows], dtype=mx.uint32)
+        rows = heads.step(number, rows[: stage.true_rows], behind, fresh)
+        for ours, theirs in zip(held_in([stage.cache]), held_in([fresh]), strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
+# rule: capability.no-silent-fallback
+def test_heads_give_the_capability(checkpoint: LoadedCheckpoint) -> None:
+    backend = MlxBackend(checkpoint, Placement.choose())
+    assert backend.mtp_capability(None) == MtpCapability.ready(MtpCheckpointKind.EMBEDDED)
+    bare = MlxBackend(replace(checkpoint, heads=None), Placement.choose())
+    assert bare.mtp_capability(None) == MtpCapability.unavailable()
+    with pytest.raises(CapabilityError, match="unavailable"):
+        LoadedModel(bare).generate_prepared_chat_mtp(PreparedRequest(prompt=PROMPT))
+
+
+# rule: rollback.exact-state, promotion.consume-one-reuse-the-rest
+def test_a_target_drafts_for_itself(checkpoint: LoadedCheckpoint) -> None:
+    """As its own assistant it takes back a feed for each proposal, of blocks and of branches."""
+    drafter = Assistant(replace(checkpoint, heads=None))
+    result = decode(checkpoint, "coupled", 3, drafter=drafter)
+    assert result.tokens == decode_plainly(checkpoint, "coupled").tokens
+    assert result.statistics.accepted > LENGTH / 2
