@@ -23,9 +23,9 @@ from eredu_conformance.faults.engine.syntax import Rewritten
 
 _SCHEDULING = "conformance/tests/scheduling"
 _MEMBERS = (
-    f"{_SCHEDULING}/test_schedule_pieces.py"
-    "::test_who_is_ready_joins_in_the_order_of_the_ring_as_far_as_the_bounds_allow"
+    f"{_SCHEDULING}/test_schedule_ring.py::test_who_is_ready_joins_in_the_order_of_the_ring_as_far_as_the_bounds_allow"
 )
+_GROUPS = f"{_SCHEDULING}/test_schedule_groups.py"
 _TRACE = "conformance/tests/trace/test_trace_of_schedules.py::test_a_schedule_s_trace_is_a_run_of_the_machine"
 _ALONE = "conformance/tests/engine/test_engine_groups.py::test_a_member_gets_what_it_gets_alone"
 
@@ -144,14 +144,14 @@ FAULTS = (
         rule="scheduling.group-changes-nothing",
         story="The entries of a group come back in another order than its members stand in.",
         seam=Wrapped(RequestActions.submit, _one_place_on),
-        killer=_TRACE,
+        killer=f"{_GROUPS}::test_every_bound_on_groups_gives_the_same",
     ),
     EngineFault(
         name="failed-member-fails-its-group",
         rule="scheduling.members-end-alone",
         story="The first exception among the entries is raised, and everybody submitted with it fails.",
         seam=Wrapped(RequestActions.submit, _all_or_none),
-        killer=_TRACE,
+        killer=f"{_GROUPS}::test_members_fail_alone_and_the_first_error_tells_of_the_others",
     ),
     EngineFault(
         name="ending-member-ends-its-group",
@@ -165,7 +165,7 @@ FAULTS = (
         rule="scheduling.members-end-alone",
         story="A forward cannot be taken back for one row alone, so all that is in flight is cancelled.",
         seam=Wrapped(RequestEndings.cancel, _cancels_the_others),
-        killer=_TRACE,
+        killer=f"{_GROUPS}::test_a_member_that_is_cancelled_in_flight_leaves_the_others",
     ),
     EngineFault(
         name="group-reads-the-mask-of-its-first",
