@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
 
+from eredu_conformance.checks.finding import Observation
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.protocol import Acceptance, Capabilities, Feature
-
-if TYPE_CHECKING:
-    from eredu_conformance.checks.subject_session import Bench
 
 
 class Kind(StrEnum):
@@ -21,7 +19,7 @@ class Kind(StrEnum):
     LAW = "law"
     """The distribution of outputs."""
     STATE = "state"
-    """What caches, books and boundaries hold, as far as it shows from outside."""
+    """What caches, statistics and boundaries hold, as far as it shows from outside."""
     STATEFUL = "stateful"
     """The engine in lock-step with the machine of the spec."""
     TRACE = "trace"
@@ -90,46 +88,8 @@ class Needs:
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What a check saw that speaks for the subject. It never says more than it saw.
-
-    Attributes:
-        text: One line.
-        figures: Numbers by name, such as sample sizes, error rates and the effect that would have been seen.
-    """
-
-    text: str
-    figures: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counterexample:
-    """What a check saw that speaks against the subject.
-
-    Attributes:
-        message: What was seen and what was due.
-        history: Prompt and output up to where they part, of the smallest case found; empty where there is none.
-        case: The smallest case found, as JSON-able values.
-        figures: Numbers by name.
-    """
-
-    message: str
-    history: tuple[int, ...] = ()
-    case: Mapping[str, Any] = field(default_factory=dict)
-    figures: Mapping[str, Any] = field(default_factory=dict)
-
-
-class CheckFailure(Exception):  # noqa: N818 - a finding about the subject, not an error of the suite
-    """Raised by a check that found a counterexample."""
-
-    def __init__(self, counterexample: Counterexample) -> None:
-        super().__init__(counterexample.message)
-        self.counterexample = counterexample
-
-
-Run = Callable[["Bench", int], Evidence]
-"""Does a check on a bench with a seed; raises `CheckFailure`, or `SkippedRunError` where the subject can't."""
+Run = Callable[["SubjectSession", int], Observation]
+"""Does a check on a session with a seed; raises `CheckFailure`, or `SkippedRunError` where the subject can't."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from eredu_conformance.checks.check import CheckFailure, Counterexample
-from eredu_conformance.checks.expected_output import PlainOracle
+from eredu_conformance.checks.expected_output import ExpectedOutput
+from eredu_conformance.checks.finding import CheckFailure, Counterexample
 from eredu_conformance.checks.shrinking import shrink
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Answer, SkippedRunError
 
 Due = Callable[[Trial], Sequence[Answer]]
 """What is due for a trial, and for every reduction of it."""
 
-Verdict = tuple[int, int, str]
+Difference = tuple[int, int, str]
 """Number of the request, output position where answers part, and what was seen."""
 
 
 def greedy_due(trial: Trial) -> list[Answer]:
     """The law's own greedy answers."""
-    return [PlainOracle(trial.pair.target, request).greedy() for request in trial.requests]
+    return [ExpectedOutput(trial.pair.target, request).greedy() for request in trial.requests]
 
 
-def first_difference(answers: Sequence[Answer], due: Sequence[Answer]) -> Verdict | None:
+def first_difference(answers: Sequence[Answer], due: Sequence[Answer]) -> Difference | None:
     """Where answers part from what is due, or None."""
     for index, (answer, right) in enumerate(zip(answers, due, strict=True)):
         if answer.tokens != right.tokens:
@@ -36,11 +36,11 @@ def first_difference(answers: Sequence[Answer], due: Sequence[Answer]) -> Verdic
     return None
 
 
-def require_equal(bench: Bench, trial: Trial, due: Due, *, what: str) -> int:
+def require_equal(session: SubjectSession, trial: Trial, due: Due, *, what: str) -> int:
     """Do a trial and hold its answers to what is due.
 
     Args:
-        bench: The subject.
+        session: The subject.
         trial: What is asked.
         due: What is due.
         what: Names the two sides, for the message.
@@ -52,8 +52,8 @@ def require_equal(bench: Bench, trial: Trial, due: Due, *, what: str) -> int:
         CheckFailure: they differ; the counterexample is the smallest found.
     """
 
-    def verdict(candidate: Trial) -> Verdict | None:
-        return first_difference(bench.answers(candidate), due(candidate))
+    def verdict(candidate: Trial) -> Difference | None:
+        return first_difference(session.answers(candidate), due(candidate))
 
     def fails(candidate: Trial) -> bool:
         try:
@@ -61,10 +61,10 @@ def require_equal(bench: Bench, trial: Trial, due: Due, *, what: str) -> int:
         except (SkippedRunError, CheckFailure, ValueError):
             return False
 
-    before = bench.tokens
+    before = session.tokens
     if verdict(trial) is None:
-        return bench.tokens - before
-    smallest = shrink(trial, fails)
+        return session.tokens - before
+    smallest = shrink(trial, fails, most_attempts=session.shrinking)
     found = verdict(smallest)
     if found is None:
         smallest, found = trial, verdict(trial)

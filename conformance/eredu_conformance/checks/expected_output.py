@@ -39,7 +39,7 @@ def sampling_of(options: RunOptions) -> Sampling:
 
 
 @dataclass(frozen=True)
-class PlainOracle:
+class ExpectedOutput:
     """One request of a checkpoint.
 
     Attributes:

@@ -6,13 +6,15 @@ from functools import cache
 
 from eredu_conformance.checks.forced_pairs import forced_pairs
 from eredu_conformance.checks.law_pairs import law_pairs
+from eredu_conformance.checks.short_drafts import SHORT_DRAFTS, short_draft
 from eredu_conformance.crafted import CheckpointPair, CraftedCheckpoint, crafted_pairs
 
 
 @cache
 def every_pair() -> dict[str, CheckpointPair]:
     """All pairs by name."""
-    return {pair.name: pair for pair in (*crafted_pairs(), *forced_pairs(), *law_pairs().values())}
+    short = [short_draft(name) for name in SHORT_DRAFTS]
+    return {pair.name: pair for pair in (*crafted_pairs(), *forced_pairs(), *law_pairs().values(), *short)}
 
 
 def every_checkpoint() -> tuple[CraftedCheckpoint, ...]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from eredu_conformance.checks.comparing import Verdict, first_difference
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.comparing import Difference, first_difference
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Answer
-from eredu_conformance.subjects.reference import Jitter, ReferenceSubject
+from eredu_conformance.subjects.crafted_model import Jitter
+from eredu_conformance.subjects.reference import ReferenceSubject
 
 ENGINES = frozenset({"eredu", "reference"})
 """Subjects that claim the spec's own addresses. Other engines may have any randomness of their own."""
@@ -41,15 +42,15 @@ COUNTERS = (
 )
 """Counters that the rules fix."""
 
-Compare = Callable[[Sequence[Answer], Sequence[Answer]], Verdict | None]
+Compare = Callable[[Sequence[Answer], Sequence[Answer]], Difference | None]
 
 
-def reference_answers(trial: Trial, bench: Bench, jitter: Jitter | None = None) -> Sequence[Answer]:
+def reference_answers(trial: Trial, session: SubjectSession, jitter: Jitter | None = None) -> Sequence[Answer]:
     """The reference's answers to a trial."""
-    return ReferenceSubject(jitter=jitter).run(trial.run(bench.place(trial.pair))).answers
+    return ReferenceSubject(jitter=jitter).run(trial.run(session.place(trial.pair))).answers
 
 
-def different_books(answers: Sequence[Answer], due: Sequence[Answer]) -> Verdict | None:
+def different_statistics(answers: Sequence[Answer], due: Sequence[Answer]) -> Difference | None:
     """Where tokens or counters part, or None."""
     if (found := first_difference(answers, due)) is not None:
         return found
@@ -58,20 +59,22 @@ def different_books(answers: Sequence[Answer], due: Sequence[Answer]) -> Verdict
         wrong = {name: (mine.get(name), other.get(name)) for name in COUNTERS if mine.get(name) != other.get(name)}
         if wrong:
             told = ", ".join(f"{name} {seen}, due {right}" for name, (seen, right) in wrong.items())
-            return index, len(answer.tokens), f"the books differ: {told}"
+            return index, len(answer.tokens), f"the statistics differ: {told}"
     return None
 
 
-def differs(trial: Trial, bench: Bench, compare: Compare = first_difference) -> Verdict | None:
+def differs(trial: Trial, session: SubjectSession, compare: Compare = first_difference) -> Difference | None:
     """Where the subject and the reference part and rounding can't be the reason, or None."""
-    answers = bench.answers(trial)
-    found = compare(answers, reference_answers(trial, bench))
+    answers = session.answers(trial)
+    found = compare(answers, reference_answers(trial, session))
     if found is None:
         return None
+    if session.capabilities.name == "reference":
+        return found  # in float64 like its twin: nothing rounds
     index = found[0]
     lonely = trial.alone(index)
     for number in range(JITTERS):
-        noisy = reference_answers(lonely, bench, Jitter(number, ROUNDING))
+        noisy = reference_answers(lonely, session, Jitter(number, ROUNDING))
         if compare(answers[index : index + 1], noisy) is None:
             return None
     return found

@@ -8,11 +8,8 @@ from dataclasses import replace
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Request, Schedule
 
-MOST_ATTEMPTS = 60
-"""Runs that a shrinking may cost."""
 
-
-def shrink(trial: Trial, fails: Callable[[Trial], bool], *, most_attempts: int = MOST_ATTEMPTS) -> Trial:
+def shrink(trial: Trial, fails: Callable[[Trial], bool], *, most_attempts: int) -> Trial:
     """The smallest failing trial that greedy reductions find.
 
     Args:

@@ -1,11 +1,11 @@
-"""The bench: a started subject, and crafted pairs written once for all checks on it."""
+"""The session: a started subject, and crafted pairs written once for all checks on it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eredu_conformance.checks.check import CheckFailure, Counterexample
+from eredu_conformance.checks.finding import CheckFailure, Counterexample
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import CheckpointPair, PairDirectories
 from eredu_conformance.protocol import (
@@ -22,13 +22,14 @@ from eredu_conformance.protocol import (
 
 
 @dataclass
-class Bench:
+class SubjectSession:
     """Where checks put their questions.
 
     Attributes:
         subject: The subject, started.
         capabilities: What it declared.
         directory: Where pairs are written.
+        shrinking: Runs that a failing trial may cost on its way to the smallest one.
         runs: Runs asked so far.
         tokens: Output tokens seen so far.
     """
@@ -36,10 +37,15 @@ class Bench:
     subject: Subject
     capabilities: Capabilities
     directory: Path
+    shrinking: int = 60
     runs: int = 0
     tokens: int = 0
     _places: dict[str, PairDirectories] = field(default_factory=dict)
     _plain: dict[str, tuple[Answer, ...]] = field(default_factory=dict)
+
+    def with_subject(self, subject: Subject) -> SubjectSession:
+        """A session with another subject of the same capabilities, on the pairs written so far; it shrinks nothing."""
+        return SubjectSession(subject, self.capabilities, self.directory, shrinking=0, _places=self._places)
 
     def place(self, pair: CheckpointPair) -> PairDirectories:
         """Where a pair lies; it is written on first use."""

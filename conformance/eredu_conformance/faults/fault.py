@@ -19,7 +19,8 @@ class Fault:
         name: What the engine does wrongly.
         rule: The rule of the spec that it breaks.
         source: The public report that it copies, or "constructed".
-        killer: The oracle that must kill it.
+        killed_by: Id of the check that must kill it, or a shell pattern over ids of which one must; `scripted.…` is
+            one of `oracles.EXPERIMENTS`, for what no check can see.
         story: How a real engine comes to do this, and why it is hard to see.
         replace: The replaced pieces; a function where they remember something, so that each engine starts afresh.
     """
@@ -27,7 +28,7 @@ class Fault:
     name: str
     rule: str
     source: str
-    killer: str
+    killed_by: str
     story: str
     replace: Replacement | Callable[[], Replacement]
 

@@ -19,7 +19,7 @@ class Kill:
     Attributes:
         fault: Its name.
         planted: Where: `reference` or `eredu`.
-        killer: An oracle for a fault of the reference, a test for one of the engine.
+        killer: A check, or a pattern over checks, for a fault of the reference; a test for one of the engine.
     """
 
     fault: str
@@ -105,7 +105,7 @@ def _checks() -> dict[str, dict[str, int]]:
 def _kills() -> dict[str, list[Kill]]:
     found: dict[str, list[Kill]] = {}
     for fault in FAULTS:
-        found.setdefault(fault.rule, []).append(Kill(fault.name, "reference", fault.killer))
+        found.setdefault(fault.rule, []).append(Kill(fault.name, "reference", fault.killed_by))
     for planted in ENGINE_FAULTS:
         found.setdefault(planted.rule, []).append(Kill(planted.name, "eredu", planted.killer))
     return found

@@ -1,16 +1,15 @@
-"""Oracles: what judges an engine. None of them calls what it judges for the expected value."""
+"""Scripted experiments: what a planted fault shows to no check of the ordinary suite, each saying why.
 
-from eredu_conformance.oracles import address, law, path, scripted, state, trace
-from eredu_conformance.oracles.verdict import Judge, Verdict
+They give the reference's parts coins, rows, drafters and failures that no run of a subject can ask for. Everything
+else is judged once, by the checks.
+"""
 
-ORACLES: dict[str, Judge] = {
-    "scripted": scripted.judge,
-    "trace": trace.judge,
-    "state": state.judge,
-    "address": address.judge,
-    "path": path.judge,
-    "law": law.judge,
+from eredu_conformance.oracles import drafters, numbers, rounds
+from eredu_conformance.oracles.experiment import Experiment, complaint_of
+
+EXPERIMENTS: dict[str, Experiment] = {
+    item.id: item for item in (*numbers.EXPERIMENTS, *drafters.EXPERIMENTS, *rounds.EXPERIMENTS)
 }
-"""Every oracle by name, the cheapest first."""
+"""Every experiment by id."""
 
-__all__ = ["ORACLES", "Judge", "Verdict"]
+__all__ = ["EXPERIMENTS", "Experiment", "complaint_of"]

@@ -1,36 +1,37 @@
-"""A random source that reads from a script: coins and tokens as an experiment wants them, by address."""
+"""What experiments decode: a target that counts, and drafters that follow a script."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 
-from eredu_reference.rows import Row, check_distribution
-from eredu_reference.sources import Address, FixedUniform, Uniform
+from eredu_conformance.harness.cases import VOCABULARY
+from eredu_reference import Drafter, Pieces, Report, Request, Sampling, Schedule, decode_speculative
+from eredu_reference.models import ScriptedModel, TableModel
+from eredu_reference.models.coded import echo_rows
+from eredu_reference.models.table import Probabilities
 
-LARGEST_COIN = 1.0 - 2.0**-24
-"""The largest value that a coin can take."""
+PROMPT = (0, 1)
+COUNTING = TableModel({(x,): row for x, row in enumerate(echo_rows(VOCABULARY + 1, VOCABULARY)[1:])})
+"""Id x is followed by x + 1, with certainty."""
 
 
-@dataclass(frozen=True)
-class ScriptedSource:
-    """Numbers by address, as written down.
+def script(entries: Sequence[int | Probabilities]) -> ScriptedModel:
+    """A model that proposes what is written down, by output position."""
+    return ScriptedModel(VOCABULARY, len(PROMPT), tuple(entries))
 
-    Attributes:
-        coin: Value of every coin that `coins` does not name.
-        coins: Coins by address.
-        tokens: Draws by address; an unnamed draw takes the most probable id.
-    """
 
-    coin: float = 0.5
-    coins: Mapping[Address, float] = field(default_factory=dict)
-    tokens: Mapping[Address, int] = field(default_factory=dict)
+def right_script(length: int = 24) -> ScriptedModel:
+    """The script that is always right for the counting target."""
+    return script([(PROMPT[-1] + 1 + position) % VOCABULARY for position in range(length)])
 
-    def uniform(self, address: Address) -> Uniform:
-        """The scripted coin."""
-        return FixedUniform(self.coins.get(address, self.coin))
 
-    def categorical(self, address: Address, row: Row) -> int:
-        """The scripted token, or the most probable one."""
-        check_distribution(row, name="drawn")
-        return self.tokens.get(address, int(row.argmax()))
+def greedy_request(**changes: object) -> Request:
+    """A greedy request of the counting target, K = 3."""
+    base = Request(prompt=PROMPT, max_tokens=9, sampling=Sampling(temperature=0.0), max_proposals=3)
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def decode(pieces: Pieces, drafter: Drafter, request: Request, *, target: TableModel = COUNTING) -> Report:
+    """Decode with an engine's parts, branches always on."""
+    return decode_speculative(target, drafter, request, schedule=Schedule(adaptive_window=None), pieces=pieces)

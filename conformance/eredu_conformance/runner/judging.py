@@ -7,20 +7,21 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from eredu_conformance.checks.check import Check, CheckFailure
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.check import Check
+from eredu_conformance.checks.finding import CheckFailure
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.protocol import SkippedRunError
 from eredu_conformance.runner.result import CheckResult, Outcome
 
 
-def judge(check: Check, bench: Bench, seed: int) -> CheckResult:
-    """Do a check on a bench."""
-    if (reason := check.needs.obstacle(bench.capabilities)) is not None:
+def judge(check: Check, session: SubjectSession, seed: int) -> CheckResult:
+    """Do a check on a session."""
+    if (reason := check.needs.obstacle(session.capabilities)) is not None:
         return CheckResult.of(check, seed, Outcome.SKIPPED, reason)
-    begun, runs, tokens = time.perf_counter(), bench.runs, bench.tokens
+    begun, runs, tokens = time.perf_counter(), session.runs, session.tokens
     found: Mapping[str, Any] = {}
     try:
-        evidence = check.run(bench, seed)
+        evidence = check.run(session, seed)
         outcome, message, found = Outcome.PASSED, evidence.text, {"figures": evidence.figures}
     except CheckFailure as failure:
         seen = failure.counterexample
@@ -34,9 +35,9 @@ def judge(check: Check, bench: Bench, seed: int) -> CheckResult:
         check,
         seed,
         outcome,
-        message.replace(str(bench.directory), "…"),
+        message.replace(str(session.directory), "…"),
         elapsed_s=time.perf_counter() - begun,
-        runs=bench.runs - runs,
-        tokens=bench.tokens - tokens,
+        runs=session.runs - runs,
+        tokens=session.tokens - tokens,
         **found,
     )

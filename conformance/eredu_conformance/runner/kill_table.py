@@ -1,10 +1,8 @@
-"""The kill matrix as a table: every planted fault against every oracle."""
+"""The kill table: every planted fault of the reference, and the check that kills it."""
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -12,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from eredu_conformance.checks.check import Tier
-from eredu_conformance.faults import FAULTS, Fault, KillRow, false_alarms, kill_matrix
-from eredu_conformance.oracles import ORACLES
+from eredu_conformance.faults import FAULTS, Fault
+from eredu_conformance.runner.kills import Kill, false_alarms, kills
 
-ALARM_SEEDS = {Tier.QUICK: 20, Tier.STANDARD: 200, Tier.NIGHTLY: 2000}
-"""Seeds by which the right engine must not be accused, by tier."""
+ALARM_SEEDS = {Tier.QUICK: 1, Tier.STANDARD: 5, Tier.NIGHTLY: 200}
+"""Seeds by which no killer may accuse the right engine, by tier."""
 
 WIDE = 130
 """Columns of a terminal from which on the rules have room."""
@@ -33,11 +31,11 @@ def print_kill_matrix(
     jobs: int = 1,
     progress: Progress = lambda *_: None,
 ) -> bool:
-    """Judge every fault, print the matrix; return whether all is as declared and the right engine never accused.
+    """Judge every fault, print the table; return whether all are killed and the right engine is never accused.
 
     Args:
         console: Where to print.
-        tier: The quick tier asks the declared oracles alone; the others ask all, for the reader.
+        tier: How many seeds the right engine must pass.
         faults: Which faults.
         jobs: Processes.
         progress: Told of each fault and each seed.
@@ -50,63 +48,34 @@ def print_kill_matrix(
         done += 1
         progress(name, done, total)
 
-    rows = kill_matrix(
-        faults, declared_only=tier is Tier.QUICK, jobs=jobs, progress=lambda row: advance(row.fault.name)
-    )
-    alarms = []
-    for seed, told in enumerate(_alarms(seeds, jobs)):
-        alarms += told
+    found = kills(faults, jobs=jobs, progress=lambda kill: advance(kill.fault))
+    alarms: list[str] = []
+    for seed in seeds:
+        alarms += false_alarms((seed,))
         advance(f"the right engine, seed {seed}")
-    console.print(kill_table(rows, with_rules=console.width >= WIDE))
-    missed = [row for row in rows if not row.killed_as_declared]
-    for row in missed:
-        console.print(
-            f"{row.fault.name} is not killed by {row.fault.killer}, as it declares: "
-            f"{row.verdicts[row.fault.killer].evidence}",
-            soft_wrap=True,
-            markup=False,
-        )
-    for alarm in alarms:
-        console.print(f"false alarm: {alarm}", soft_wrap=True, markup=False)
+    console.print(kill_table(faults, found, with_rules=console.width >= WIDE))
+    missed = [kill for kill in found if kill.killer is None]
+    for told in [f"{kill.fault} lives: {kill.told}" for kill in missed] + [f"false alarm: {alarm}" for alarm in alarms]:
+        console.print(told, soft_wrap=True, markup=False)
+    scripted = sum(kill.is_scripted for kill in found)
     console.print(
-        f"{len(rows) - len(missed)} of {len(rows)} faults killed by the oracle that they declare; "
+        f"{len(found) - len(missed)} of {len(found)} faults killed as declared, "
+        f"{len(found) - len(missed) - scripted} by checks and {scripted} by scripted experiments; "
         f"{len(alarms)} false alarms over {len(seeds)} seeds of the right engine",
         soft_wrap=True,
     )
     return not missed and not alarms
 
 
-def _alarms(seeds: Sequence[int], jobs: int) -> Iterator[list[str]]:
-    """False alarms of each seed."""
-    if jobs == 1:
-        yield from map(_alarms_of, seeds)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_alarms_of, seeds)
-
-
-def _alarms_of(seed: int) -> list[str]:
-    return [f"{name}, seed {at}: {verdict.evidence}" for name, at, verdict in false_alarms((seed,))]
-
-
-def kill_table(rows: Sequence[KillRow], *, with_rules: bool = True) -> Table:
-    """One line a fault: its rule, if there is room, and which oracles notice; the declared one in capitals."""
-    table = Table(title="kill matrix", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+def kill_table(faults: Sequence[Fault], found: Sequence[Kill], *, with_rules: bool = True) -> Table:
+    """One line a fault: its rule, if there is room, and the check that killed it."""
+    table = Table(title="kill table", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("fault", no_wrap=with_rules, overflow="fold")
     if with_rules:
         table.add_column("rule", no_wrap=True, style="dim")
-    for name in ORACLES:
-        table.add_column(name, justify="center", no_wrap=True)
-    for row in rows:
-        names = [row.fault.name, row.fault.rule] if with_rules else [row.fault.name]
-        table.add_row(*names, *(_cell(row, name) for name in ORACLES))
+    table.add_column("killed by", overflow="fold")
+    for fault, kill in zip(faults, found, strict=True):
+        names = [fault.name, fault.rule] if with_rules else [fault.name]
+        killer = Text(kill.killer or "LIVES", style="green" if kill.killer else "bold red")
+        table.add_row(*names, killer)
     return table
-
-
-def _cell(row: KillRow, oracle: str) -> Text:
-    if oracle not in row.verdicts:
-        return Text("")
-    killed = row.verdicts[oracle].killed
-    if row.fault.killer == oracle:
-        return Text("KILLED" if killed else "MISSED", style="bold green" if killed else "bold red")
-    return Text("killed" if killed else "·", style="dim")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from eredu_conformance.checks.check import Check, Kind
 from eredu_conformance.checks.registry import check_named
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.protocol import (
     Blame,
     Capabilities,
@@ -68,8 +68,8 @@ def conduct(
             capabilities = subject.start()
             known = None if expected is None else expected(capabilities)
             if jobs == 1 or len(checks) == 1:
-                bench = Bench(subject, capabilities, Path(place) / "checks")
-                results = _in_turn(checks, bench, plan.seed, progress)
+                session = SubjectSession(subject, capabilities, Path(place) / "checks")
+                results = _in_turn(checks, session, plan.seed, progress)
             else:
                 results = _side_by_side(checks, source, plan.seed, jobs, Path(place), progress)
         finally:
@@ -86,29 +86,31 @@ def conduct(
     )
 
 
-def _in_turn(checks: Sequence[Check], bench: Bench, seed: int, progress: Progress | None) -> list[CheckResult]:
+def _in_turn(
+    checks: Sequence[Check], session: SubjectSession, seed: int, progress: Progress | None
+) -> list[CheckResult]:
     results = []
     for check in checks:
-        results.append(judge(check, bench, seed))
+        results.append(judge(check, session, seed))
         if progress is not None:
             progress(results[-1], len(results), len(checks))
     return results
 
 
-_bench: Bench | None = None
-"""The bench of a worker process."""
+_session: SubjectSession | None = None
+"""The session of a worker process."""
 
 
-def _open_bench(source: SubjectSource, place: Path) -> None:
-    global _bench  # noqa: PLW0603 - a worker process has one subject for its life
+def _open_session(source: SubjectSource, place: Path) -> None:
+    global _session  # noqa: PLW0603 - a worker process has one subject for its life
     subject = source.open()
     Finalize(None, subject.stop, exitpriority=1)
-    _bench = Bench(subject, subject.start(), place / f"worker-{os.getpid()}")
+    _session = SubjectSession(subject, subject.start(), place / f"worker-{os.getpid()}")
 
 
 def _judge_named(name: str, seed: int) -> CheckResult:
-    assert _bench is not None, "a worker judges before it was opened"
-    return judge(check_named(name), _bench, seed)
+    assert _session is not None, "a worker judges before it was opened"
+    return judge(check_named(name), _session, seed)
 
 
 def _side_by_side(
@@ -119,7 +121,7 @@ def _side_by_side(
     pool = ProcessPoolExecutor(
         max_workers=jobs,
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=_open_bench,
+        initializer=_open_session,
         initargs=(source, place),
     )
     try:

@@ -84,6 +84,7 @@ class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
         hook: Called with every call before it is carried out.
         calls: The log.
         groups: The requests of each submission, in order.
+        struck: Requests whose calls raised because of a fault.
     """
 
     inner: SpeculativeExecutor[SequenceT, BlockT, VerificationT]
@@ -93,6 +94,7 @@ class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
     hook: Callable[[Call], None] | None = None
     calls: list[Call] = field(default_factory=list)
     groups: list[tuple[int, ...]] = field(default_factory=list)
+    struck: set[int] = field(default_factory=set)
     _numbers: dict[int, int] = field(default_factory=dict)
     _counts: Counter[tuple[str, int | None]] = field(default_factory=Counter)
     _ready_s: dict[int, float] = field(default_factory=dict)
@@ -205,7 +207,10 @@ class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
         self._counts.update([(call.method, None), (call.method, call.request)])
         if self.hook is not None:
             self.hook(call)
-        return next((fault for fault in self.faults if self._strikes(fault, call)), None)
+        fault = next((fault for fault in self.faults if self._strikes(fault, call)), None)
+        if fault is not None:
+            self.struck.update(self.groups[-1] if fault.whole else [call.request])
+        return fault
 
     def _strikes(self, fault: Fault, call: Call) -> bool:
         if fault.method != call.method or fault.request not in {None, call.request}:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from eredu.contract.events import Event
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.request import GenerationRequest
 from eredu.scheduling.phase import Phase
-from eredu_conformance.oracles.grammars import bracket_grammar
+from eredu_conformance.harness.grammars import bracket_grammar
 from eredu_conformance.subjects.grammar_state import GrammarState
 from eredu_conformance.subjects.instrumented_executor import METHODS, Fault, InjectedFaultError
 from eredu_conformance.subjects.table_pairs import Pair, table_pairs
@@ -100,9 +101,11 @@ class LockStep:
     """
 
     def __init__(self, pair: str, *, joins: bool = True, **options: Any) -> None:
-        chosen = PAIRS[pair]
+        self.pair = PAIRS[pair]
         self.options = MtpSchedulerOptions(**options)
-        self.table = TableSchedule(chosen.target, chosen.drafter, options=self.options, react=self._react, joins=joins)
+        self.table = TableSchedule(
+            self.pair.target, self.pair.drafter, options=self.options, react=self._react, joins=joins
+        )
         self.scope = Scope(
             requests=(),
             ring=True,
@@ -177,6 +180,8 @@ class LockStep:
         finding = self.replay.unfinished(self.replayed)
         if finding is not None:
             raise DivergenceError(str(finding))
+        for sequence in self.table.tables.sequences:
+            self._compare_alone(sequence.request)
 
     def _react(self, event: Event) -> None:  # noqa: ARG002
         victim, self.victim_at_next_event = self.victim_at_next_event, None
@@ -190,6 +195,11 @@ class LockStep:
             action()
         except InjectedFaultError:
             failed = [each for each in self._numbers() if str(self.table.scheduler.finish(each)) == "failed"]
+            if not self.table.executor.struck.issuperset(failed):
+                self.states = ()
+                raise DivergenceError(
+                    f"requests {failed} failed, and {self.table.executor.struck} were struck"
+                ) from None
             self._raises(lambda: self.table.scheduler.cancel(failed[0]))
             return True
         except Exception as error:
@@ -281,6 +291,29 @@ class LockStep:
             ends=len(self.table.ends(index)),
             statistics=Statistics(*(getattr(statistics, name) for name in Statistics._fields)),
         )
+
+    def _compare_alone(self, request: GenerationRequest) -> None:
+        """Whoever came to an end of its own gave what it gives alone: the machine knows no tokens.
+
+        Lookahead is off there; it may change none of the counters that are compared.
+        """
+        index = request.index
+        if str(self.table.scheduler.finish(index)) in {"cancelled", "failed"}:
+            return
+        pair = self.pair
+        alone = TableSchedule(pair.target, pair.drafter, options=replace(self.options, lookahead=False)).run(request)
+        for name, seen, due in (
+            ("tokens", self.table.tokens(index), alone.tokens(index)),
+            ("finish", self.table.scheduler.finish(index), alone.scheduler.finish(index)),
+            ("counters", self._counters(self.table, index), self._counters(alone, index)),
+        ):
+            if seen != due:
+                raise DivergenceError(f"in company request {index} has {name} = {seen}, and alone {due}")
+
+    @staticmethod
+    def _counters(table: TableSchedule, index: int) -> tuple[tuple[int, ...], ...]:
+        statistics = table.scheduler.request_statistics(index)
+        return statistics.rounds_by_length, statistics.drafted_by_position, statistics.accepted_by_position
 
     def _follow_trace(self, action: str) -> None:
         """The trace of the action, too, is a run of the machine."""

@@ -12,7 +12,7 @@ from random import Random
 from eredu.contract.events import Event
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.request import GenerationRequest
-from eredu_conformance.oracles.grammars import bracket_grammar
+from eredu_conformance.harness.grammars import bracket_grammar
 from eredu_conformance.subjects.grammar_state import GrammarState
 from eredu_conformance.subjects.instrumented_executor import METHODS, Fault, InjectedFaultError
 from eredu_conformance.subjects.table_pairs import table_pairs

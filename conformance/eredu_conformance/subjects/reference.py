@@ -7,25 +7,25 @@ checkpoint's description says. So this subject shows what the checks say of an e
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from eredu_conformance.checks.expected_output import sampling_of
 from eredu_conformance.checks.pairs import every_checkpoint
 from eredu_conformance.crafted import Architecture, BigramCheckpoint, CraftedCheckpoint
 from eredu_conformance.crafted.tables import cycle_table
-from eredu_conformance.oracles.enumeration import EnumeratingSource
+from eredu_conformance.harness.enumeration import EnumeratingSource
 from eredu_conformance.protocol import (
     Acceptance,
     Answer,
     Capabilities,
+    Checkpoint,
     Feature,
     Finish,
     Run,
@@ -35,82 +35,31 @@ from eredu_conformance.protocol import (
     SkippedRunError,
 )
 from eredu_conformance.subjects.automaton import automaton_constraint
-from eredu_reference import PIECES, AcceptanceRule, Cancelled, Drafter, Pieces, Request, decode_speculative
+from eredu_conformance.subjects.crafted_model import CraftedModel, Jitter
+from eredu_conformance.subjects.reference_trace import ReferenceTrace, RequestTrace
+from eredu_reference import (
+    PIECES,
+    AcceptanceRule,
+    Cancelled,
+    Drafter,
+    Pieces,
+    PrefixStore,
+    Request,
+    decode_speculative,
+)
 from eredu_reference import Schedule as ReferenceSchedule
-from eredu_reference.caches import FullCache, Hidden
-from eredu_reference.decoding import Decoding
-from eredu_reference.errors import CacheError
-from eredu_reference.rows import Row
+from eredu_reference.decoding import Decoding, Setting
 from eredu_reference.sources import Address
 
 MAX_PROPOSALS = 64
 MAX_BATCH = 1024
+VALIDATED = 2
+"""Proposals that a draft with a shorter context than its target's is validated for."""
+MOST_ENTRIES = 3
+"""Caches of earlier requests that are kept for a pair of checkpoints."""
 _FILES = ("model.safetensors", "config.json")
 _ABSENT = frozenset({"max_in_flight", "max_branches"})
 """The reference decodes one request at a time and has no scheduler to bound."""
-
-
-@dataclass(frozen=True)
-class Jitter:
-    """Rounding made visible: noise on every logit, a function of the history.
-
-    Attributes:
-        seed: Which noise.
-        amount: Its largest absolute value.
-    """
-
-    seed: int
-    amount: float
-
-    def row(self, history: Sequence[int], vocabulary: int) -> Row:
-        """Noise behind a history, shape (vocabulary,)."""
-        generator = np.random.default_rng([self.seed, *history])
-        return np.asarray(generator.uniform(-self.amount, self.amount, vocabulary))
-
-
-@dataclass(frozen=True)
-class CraftedModel:
-    """A crafted checkpoint as a model of the reference.
-
-    Attributes:
-        checkpoint: Its law.
-        jitter: Noise on its logits, or None.
-        fingerprint: Name of the tokenizer.
-    """
-
-    checkpoint: CraftedCheckpoint
-    jitter: Jitter | None = None
-    fingerprint: str = "crafted"
-
-    @property
-    def vocabulary(self) -> int:
-        """Number of ids."""
-        return self.checkpoint.vocabulary
-
-    @property
-    def context(self) -> int:
-        """Inputs that fit."""
-        return self.checkpoint.context_limit
-
-    def new_cache(self) -> FullCache:
-        """All inputs; what a window would still hold is a function of them."""
-        return FullCache()
-
-    def logits(self, cache: FullCache) -> Row:
-        """The stated logits behind the cached inputs. Before the law is stated for a history, any row will do."""
-        rows = cache.content()
-        if any(row.position != index for index, row in enumerate(rows)):
-            raise CacheError(f"inputs stand at positions {[row.position for row in rows]}")
-        history = [row.token for row in rows]
-        missing = self.checkpoint.history_min - len(history)
-        if missing > 0:
-            history += [(history[-1] + 1) % self.vocabulary] * missing
-        noise = 0.0 if self.jitter is None else self.jitter.row(history, self.vocabulary)
-        return noise + self.checkpoint._logits(history)  # noqa: SLF001 - prefixes of a prompt may be too short for the law
-
-    def hidden(self, cache: FullCache) -> Hidden:  # noqa: ARG002
-        """No hidden state."""
-        return ()
 
 
 @dataclass
@@ -136,7 +85,7 @@ class DecidingSource(EnumeratingSource):
 
 
 class ReferenceSubject:
-    """The reference engine.
+    """The reference engine. Like a server it keeps the caches of its last runs, and starts a longer prompt from them.
 
     Args:
         pieces: Its parts; a planted fault replaces one of them.
@@ -146,14 +95,15 @@ class ReferenceSubject:
     def __init__(self, pieces: Pieces = PIECES, *, jitter: Jitter | None = None) -> None:
         self._pieces = pieces
         self._jitter = jitter
+        self._stores: dict[Checkpoint, PrefixStore] = defaultdict(PrefixStore)
 
     def start(self) -> Capabilities:
-        """Declare everything but the bounds of a scheduler, and traces: its log has words of its own."""
+        """Declare everything but the bounds of a scheduler."""
         return Capabilities(
             name="reference",
             version="1",
             architectures=frozenset({"llama", "qwen3"}),
-            features=frozenset(Feature) - {Feature.TRACES, Feature.CHECKPOINTS, Feature.HEADS},
+            features=frozenset(Feature) - {Feature.CHECKPOINTS, Feature.HEADS},
             options=frozenset({*RunOptions.__dataclass_fields__, *Schedule.__dataclass_fields__}) - _ABSENT,
             acceptance=(Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED),
             max_proposals=MAX_PROPOSALS,
@@ -165,46 +115,65 @@ class ReferenceSubject:
         if absent := sorted(run.schedule.asked() & _ABSENT):
             raise SkippedRunError(f"the reference has no {absent[0]}: it decodes one request at a time")
         source = None if run.choices is None else DecidingSource(run.choices)
-        trace: list[Mapping[str, Any]] = []
+        trace = ReferenceTrace()
         answers = tuple(self._answer(run, index, source, trace) for index in range(len(run.requests)))
         return RunResult(
-            answers=answers, trace=tuple(trace), decisions=None if source is None else tuple(source.decisions)
+            answers=answers, trace=tuple(trace.events), decisions=None if source is None else tuple(source.decisions)
         )
 
     def stop(self) -> None:
         """Nothing is held."""
 
-    def _answer(self, run: Run, index: int, source: DecidingSource | None, trace: list[Mapping[str, Any]]) -> Answer:
-        target = CraftedModel(_recognised(run.checkpoint.target), self._jitter)
+    def _model(self, directory: Path) -> CraftedModel:
+        return CraftedModel(_recognised(directory), self._jitter, _tokenizer(directory))
+
+    def _answer(self, run: Run, index: int, source: DecidingSource | None, trace: ReferenceTrace) -> Answer:
+        target = self._model(run.checkpoint.target)
         drafter = None
         due = run.requests[index].cancel_after
         request = _request(run, index, target.vocabulary)
         if request.max_proposals > 0:
             if run.checkpoint.draft is None:
                 raise SkippedRunError("the run asks for proposals and names no draft checkpoint")
-            drafter = Drafter(CraftedModel(_recognised(run.checkpoint.draft), self._jitter))
-        window = run.schedule.adaptive_window or 8
+            drafter = _drafter(self._model(run.checkpoint.draft), target)
+        schedule = ReferenceSchedule(
+            lookahead=run.schedule.lookahead,
+            adaptive_window=(run.schedule.adaptive_window or 8) if run.schedule.adaptive_lookahead else None,
+            prefill_chunk=run.schedule.prefill_chunk or 512,
+        )
+        store = None
+        if run.choices is None and run.schedule.prefill_chunk is None:
+            store = self._stores[run.checkpoint]
+            del store.entries[:-MOST_ENTRIES]
+        told = RequestTrace(trace, index, Setting(target, drafter, schedule, self._pieces))
 
-        def cancel(kind: str, decoding: Decoding) -> None:
-            told = len(decoding.published)
-            if due is not None and told >= due and decoding.finish is None and (kind == "publish" or due == 0):
+        point = "submit" if index % 2 else "publish"  # with a verification in flight, or from the callback
+
+        def observe(kind: str, decoding: Decoding) -> None:
+            told.observe(kind, decoding)
+            if due is not None and len(decoding.published) >= due and (kind == point or due == 0):
                 raise Cancelled
 
         report = decode_speculative(
             target,
             drafter,
             request,
-            schedule=ReferenceSchedule(
-                lookahead=run.schedule.lookahead,
-                adaptive_window=window if run.schedule.adaptive_lookahead else None,
-                prefill_chunk=run.schedule.prefill_chunk or 512,
-            ),
+            schedule=schedule,
             pieces=self._pieces,
             source=source,
-            observe=cancel,
+            observe=observe,
+            events=told.setting.events,
+            store=store,
         )
-        trace += [_told(index, event) for event in report.events]
+        told.finish(report)
         return Answer(tokens=report.tokens, finish=Finish(report.finish.value), statistics=report.statistics.as_dict())
+
+
+def _drafter(draft: CraftedModel, target: CraftedModel) -> Drafter:
+    """A draft with a shorter context counts as validated for few proposals, and promises no exact promotion."""
+    if draft.context < target.context:
+        return Drafter(draft, max_proposals=VALIDATED, exact_promotion=False)
+    return Drafter(draft)
 
 
 def _request(run: Run, index: int, vocabulary: int) -> Request:
@@ -230,14 +199,6 @@ def _request(run: Run, index: int, vocabulary: int) -> Request:
     )
 
 
-def _told(index: int, event: Mapping[str, Any]) -> dict[str, Any]:
-    """An event of the reference in the words of a trace."""
-    told = {"request": index, **event}
-    if "target_length" in told:
-        told["cache_length"] = told.pop("target_length")
-    return told
-
-
 def _digest(directory: Path) -> str:
     content = b"\0".join((directory / name).read_bytes() for name in _FILES)
     return hashlib.sha256(content).hexdigest()
@@ -255,6 +216,13 @@ def _known() -> dict[str, CraftedCheckpoint]:
         for checkpoint in (*rings, *every_checkpoint()):
             found[_digest(checkpoint.write(Path(place) / checkpoint.name))] = checkpoint
     return found
+
+
+@cache
+def _tokenizer(directory: Path) -> str:
+    """What names the tokenizer of a directory: the string of every id."""
+    content = json.loads((directory / "tokenizer.json").read_text(encoding="utf-8"))
+    return hashlib.sha256(json.dumps(sorted(content["model"]["vocab"].items())).encode()).hexdigest()
 
 
 @cache

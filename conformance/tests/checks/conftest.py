@@ -1,4 +1,4 @@
-"""A bench on the reference, and on the reference with one part replaced."""
+"""A session on the reference, and on the reference with one part replaced."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.subjects.reference import ReferenceSubject
 from eredu_reference import PIECES
 
-MakeBench = Callable[..., Bench]
+MakeBench = Callable[..., SubjectSession]
 
 
 @pytest.fixture
 def bench_of(tmp_path: Path) -> MakeBench:
-    """Makes a bench whose engine has the given pieces instead of the right ones."""
+    """Makes a session whose engine has the given pieces instead of the right ones."""
 
-    def make(**pieces: object) -> Bench:
+    def make(**pieces: object) -> SubjectSession:
         subject = ReferenceSubject(replace(PIECES, **pieces))  # type: ignore[arg-type]
-        return Bench(subject, subject.start(), tmp_path)
+        return SubjectSession(subject, subject.start(), tmp_path)
 
     return make

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eredu_conformance.checks.expected_output import PlainOracle
+from eredu_conformance.checks.expected_output import ExpectedOutput
 from eredu_conformance.checks.law.chi_square import (
     critical_value,
     noncentral_survival,
@@ -87,7 +87,7 @@ def test_right_samples_pass_and_say_what_they_resolve(samples: int) -> None:
 def test_a_sample_of_another_law_is_rejected() -> None:
     """The negative control: outputs of the draft's law, whose divergence is far above what the sample resolves."""
     design = _design()
-    draft = ExpectedLaw(PlainOracle(law_pairs()[design.pair].draft, design.request))
+    draft = ExpectedLaw(ExpectedOutput(law_pairs()[design.pair].draft, design.request))
     wrong = _draws(draft, 96, np.random.default_rng(7))
     assert any(test.rejects for test in judge(design, wrong))
 

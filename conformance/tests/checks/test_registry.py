@@ -7,7 +7,8 @@ import itertools
 
 import pytest
 
-from eredu_conformance.checks.check import Check, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.law.sampled import ALPHA, CHECKS_MAX
 from eredu_conformance.checks.registry import all_checks, check_named
 from eredu_conformance.protocol import Acceptance, Capabilities, Feature
@@ -45,8 +46,8 @@ def test_tiers_contain_each_other() -> None:
 
 
 def test_an_id_names_its_kind() -> None:
-    def nothing(*_: object) -> Evidence:
-        return Evidence(text="")
+    def nothing(*_: object) -> Observation:
+        return Observation(text="")
 
     with pytest.raises(ValueError, match="kind law"):
         Check(id="path.x", rule="draft.clip", kind=Kind.LAW, tier=Tier.QUICK, about="", run=nothing)

@@ -22,7 +22,7 @@ def test_the_smallest_is_found() -> None:
     def fails(trial: Trial) -> bool:
         return any(r.options.max_tokens >= 7 and r.options.max_proposals >= 2 and 4 in r.prompt for r in trial.requests)
 
-    smallest = shrink(_trial(), fails)
+    smallest = shrink(_trial(), fails, most_attempts=60)
     assert fails(smallest)
     assert len(smallest.requests) == 1
     assert smallest.requests[0].options.max_tokens == 7
@@ -32,7 +32,7 @@ def test_the_smallest_is_found() -> None:
 
 
 def test_what_needs_company_keeps_it() -> None:
-    smallest = shrink(_trial(), lambda trial: len(trial.requests) > 1 and trial.schedule.lookahead)
+    smallest = shrink(_trial(), lambda trial: len(trial.requests) > 1 and trial.schedule.lookahead, most_attempts=60)
     assert len(smallest.requests) == 2
     assert smallest.schedule.lookahead
 

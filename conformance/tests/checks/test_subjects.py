@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from eredu_conformance.checks.expected_output import PlainOracle
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.expected_output import ExpectedOutput
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.crafted.__main__ import main as write_pair
@@ -32,9 +32,9 @@ from eredu_conformance.subjects.reference import ReferenceSubject
 MAKERS: tuple[Callable[[], Subject], ...] = (EreduSubject, ReferenceSubject)
 
 
-def _bench(make: Callable[[], Subject], directory: Path) -> Bench:
+def _session(make: Callable[[], Subject], directory: Path) -> SubjectSession:
     subject = make()
-    return Bench(subject, subject.start(), directory)
+    return SubjectSession(subject, subject.start(), directory)
 
 
 def _trial(**options: object) -> Trial:
@@ -57,13 +57,13 @@ def test_smoke_passes(make: Callable[[], Subject], tmp_path: Path) -> None:
 @pytest.mark.parametrize("acceptance", [Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED])
 def test_a_placement_moves_no_token(acceptance: Acceptance, tmp_path: Path) -> None:
     trial = _trial(acceptance=acceptance)
-    answers = [_bench(make, tmp_path).answers(trial) for make in (one_stream, two_streams)]
+    answers = [_session(make, tmp_path).answers(trial) for make in (one_stream, two_streams)]
     assert [a.tokens for a in answers[0]] == [a.tokens for a in answers[1]]
 
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_answers_carry_books_and_a_trace(make: Callable[[], Subject], tmp_path: Path) -> None:
-    result = _bench(make, tmp_path).result(_trial())
+    result = _session(make, tmp_path).result(_trial())
     assert result.trace
     json.dumps(result.trace)
     for answer in result.answers:
@@ -74,10 +74,10 @@ def test_answers_carry_books_and_a_trace(make: Callable[[], Subject], tmp_path: 
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_cancellation(make: Callable[[], Subject], tmp_path: Path) -> None:
-    bench, trial = _bench(make, tmp_path), _trial()
-    full = bench.answers(trial)
+    session, trial = _session(make, tmp_path), _trial()
+    full = session.answers(trial)
     cancelled = replace(trial, requests=(replace(trial.requests[0], cancel_after=5), trial.requests[1]))
-    first, second = bench.answers(cancelled)
+    first, second = session.answers(cancelled)
     assert first.finish is Finish.CANCELLED
     assert 5 <= len(first.tokens) < 12
     assert first.tokens == full[0].tokens[: len(first.tokens)]
@@ -86,23 +86,23 @@ def test_cancellation(make: Callable[[], Subject], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_what_is_not_declared_is_refused(make: Callable[[], Subject], tmp_path: Path) -> None:
-    bench = _bench(make, tmp_path)
-    place = bench.place(crafted_pair("table-near"))
+    session = _session(make, tmp_path)
+    place = session.place(crafted_pair("table-near"))
     for options in ({"acceptance": Acceptance.MATCHING}, {"max_proposals": 65}):
         with pytest.raises(SkippedRunError):
-            bench.subject.run(_trial(**options).run(place))
+            session.subject.run(_trial(**options).run(place))
 
 
 def test_eredu_takes_no_injected_randomness(tmp_path: Path) -> None:
-    bench = _bench(EreduSubject, tmp_path)
-    assert Feature.CHOICES not in bench.capabilities.features
+    session = _session(EreduSubject, tmp_path)
+    assert Feature.CHOICES not in session.capabilities.features
     with pytest.raises(SkippedRunError, match="injected"):
-        bench.subject.run(replace(_trial().alone(0).run(bench.place(crafted_pair("table-near"))), choices=()))
+        session.subject.run(replace(_trial().alone(0).run(session.place(crafted_pair("table-near"))), choices=()))
 
 
 def test_the_reference_reads_no_weights(tmp_path: Path) -> None:
-    bench = _bench(ReferenceSubject, tmp_path)
-    run = _trial().alone(0).run(bench.place(crafted_pair("table-near")))
+    session = _session(ReferenceSubject, tmp_path)
+    run = _trial().alone(0).run(session.place(crafted_pair("table-near")))
     config = run.checkpoint.target / "config.json"
     config.write_text(config.read_text().replace("64", "65"))
     with pytest.raises(SkippedRunError, match="none of the suite's crafted checkpoints"):
@@ -113,9 +113,9 @@ def test_the_references_law_by_choices(tmp_path: Path) -> None:
     pair = crafted_pair("table-eos")
     options = RunOptions(max_tokens=2, temperature=1.0, max_proposals=1, eos_ids=(4,))
     trial = Trial(pair=pair, requests=(Request(prompt=pair.prompt, options=options),))
-    bench = _bench(ReferenceSubject, tmp_path)
-    law = output_law(bench.subject, bench.capabilities, trial.run(bench.place(pair)))
-    due = PlainOracle(pair.target, trial.requests[0]).law()
+    session = _session(ReferenceSubject, tmp_path)
+    law = output_law(session.subject, session.capabilities, trial.run(session.place(pair)))
+    due = ExpectedOutput(pair.target, trial.requests[0]).law()
     assert law.keys() == due.keys()
     assert all(law[output] == pytest.approx(due[output], abs=1e-12) for output in due)
 

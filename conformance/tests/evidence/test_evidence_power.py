@@ -12,7 +12,7 @@ from eredu_conformance.subjects.evidence import DESIGNS, UNSEEN, measure
 from eredu_conformance.subjects.evidence.power import RACE, markdown
 from eredu_validation.evidence import Columns, Evidence, Terms, design_of
 
-LAW_FAULTS = [fault.name for fault in FAULTS if fault.killer == "law"]
+LAW_FAULTS = [fault.name for fault in FAULTS if fault.killed_by.startswith("law.")]
 LOUD = [
     "greedy-draft-called-sampled",
     "q-missing-from-the-ratio",

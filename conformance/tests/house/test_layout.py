@@ -68,6 +68,15 @@ def test_a_package_is_typed_and_says_what_it_is(package: Path) -> None:
         assert ast.get_docstring(ast.parse(text)), f"{folder} does not say what it holds"
 
 
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+def test_the_wheel_holds_all_data_of_a_package(package: Path) -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"][package.name]
+    packed = {file for pattern in patterns for file in package.glob(pattern) if file.is_file()}
+    files = {file for file in package.rglob("*") if file.is_file() and "__pycache__" not in file.parts}
+    assert {file for file in files - packed if file.suffix != ".py"} == set()
+
+
 def too_long(text: str) -> bool:
     """Whether a file is over the limit and its docstring does not say why it is long."""
     reason = ast.get_docstring(ast.parse(text)) or ""

@@ -20,7 +20,7 @@ from eredu.scheduling.admission import admit
 from eredu.scheduling.clipping import Depth
 from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, planned_length
 from eredu.scheduling.resolution import resolve_round
-from eredu_conformance.oracles.grammars import bracket_grammar
+from eredu_conformance.harness.grammars import bracket_grammar
 from eredu_conformance.subjects.grammar_state import GrammarState
 from eredu_conformance.subjects.table_pairs import Script
 from eredu_conformance.subjects.table_schedule import TableSchedule, table_request

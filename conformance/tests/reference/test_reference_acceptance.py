@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eredu_conformance.oracles.enumeration import enumerate_law
+from eredu_conformance.harness.enumeration import enumerate_law
 from eredu_reference import AcceptanceError
 from eredu_reference.acceptance import (
     accepts,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,20 +12,16 @@ import numpy as np
 import pytest
 
 import eredu_reference
-from eredu_conformance.oracles.cases import cases, near_case, table_case, twin_case
-from eredu_conformance.oracles.state import POINTS, interrupt
+from eredu_conformance.harness.cases import near_case, table_case, twin_case
 from eredu_reference import (
-    PIECES,
     AcceptanceError,
     AcceptanceRule,
-    Cancelled,
     Drafter,
     FinishReason,
     PrefixStore,
     Request,
     RequestError,
     Sampling,
-    Schedule,
     ThreefrySource,
     decode_each,
     decode_plain,
@@ -124,53 +119,6 @@ def test_prefix_store_is_used() -> None:
     assert events[0] == {"event": "restore", "length": len(prompt) - 2}
     assert warm.tokens == decode_plain(case.target, longer).tokens
     assert len(store.entries) == 2
-
-
-def test_rare_situations_occur_in_the_cases() -> None:
-    """Every situation that an oracle claims to cover is reached by the cases of a few seeds."""
-    seen: Counter[str] = Counter()
-    for seed in range(6):
-        for number, case in enumerate(cases(seed)):
-            rule = [AcceptanceRule.REJECTION, AcceptanceRule.BLOCK, AcceptanceRule.COUPLED][(number + seed) % 3]
-            item = case.with_request(acceptance=rule)
-            report = decode_speculative(item.target, item.drafter, item.request, schedule=Schedule(adaptive_window=2))
-            seen[f"finish {report.finish}"] += 1
-            before = None
-            for done in report.rounds:
-                seen[f"accepted {done.accepted} of {len(done.proposals)}"] += 1
-                seen[f"bound {done.reason}"] += 1
-                seen[f"branch {done.branch}"] += 1
-                seen["guess missed"] += done.compared and done.branch.value == "dropped"
-                seen["terminal bonus drops a branch"] += bool(
-                    done.branch_tokens and not done.compared and done.accepted == len(done.proposals)
-                )
-                seen["end inside a block"] += len(done.emitted) <= min(done.accepted, len(done.proposals) - 1)
-                seen["rejection behind a promotion"] += bool(before and before.reused and done.replaced)
-                seen["disabled"] += done.disabled
-                seen["topped up"] += bool(before and 0 < before.reused < len(done.proposals))
-                before = done
-    expected = {
-        *(f"finish {reason}" for reason in FinishReason if reason is not FinishReason.CANCELLED),
-        *(f"accepted {a} of {k}" for k in range(4) for a in range(k + 1)),
-        *(f"bound {reason}" for reason in ("request", "budget", "drafter-context", "grammar")),
-        *(f"branch {outcome}" for outcome in ("none", "promoted", "dropped")),
-        "guess missed",
-        "terminal bonus drops a branch",
-        "end inside a block",
-        "rejection behind a promotion",
-        "disabled",
-        "topped up",
-    }
-    assert {name for name in expected if not seen[name]} == set()
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_every_interruption_point_is_reached(point: Any) -> None:
-    reached = [
-        interrupt(near_case(seed).with_request(acceptance=AcceptanceRule.COUPLED), PIECES, point, Cancelled)
-        for seed in range(4)
-    ]
-    assert any(found is not None for found in reached)
 
 
 def imports_of(path: Any) -> Any:

@@ -19,11 +19,12 @@ from eredu.scheduling.phase import Phase
 from eredu.scheduling.request_state import RequestState
 from eredu.scheduling.ring import Ring
 from eredu.scheduling.scheduler import SpeculativeScheduler
-from eredu_conformance.checks.check import CheckFailure, Kind
+from eredu_conformance.checks.check import Kind
+from eredu_conformance.checks.finding import CheckFailure
 from eredu_conformance.checks.registry import all_checks
 from eredu_conformance.checks.stateful.machine import MACHINES
 from eredu_conformance.checks.stateful.running import run_programs
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.subjects.eredu import EreduSubject
 from eredu_conformance.subjects.lock_step import DivergenceError, LockStep, machine_look
 
@@ -190,14 +191,14 @@ def test_the_check_passes_eredu(tmp_path: Path) -> None:
     capabilities = subject.start()
     assert check.needs.obstacle(capabilities) is None
     assert check.needs.obstacle(replace(capabilities, name="other")) == "it is about eredu"
-    assert check.run(Bench(subject, capabilities, tmp_path), 5).text.startswith("8 programs")
+    assert check.run(SubjectSession(subject, capabilities, tmp_path), 5).text.startswith("8 programs")
 
 
 def test_the_check_tells_the_shortest_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     never_branch(monkeypatch)
     subject = EreduSubject()
     with pytest.raises(CheckFailure) as caught:
-        CHECKS["stateful.lock-step/undisturbed/8"].run(Bench(subject, subject.start(), tmp_path), 3)
+        CHECKS["stateful.lock-step/undisturbed/8"].run(SubjectSession(subject, subject.start(), tmp_path), 3)
     case = caught.value.counterexample.case
     assert case["machine"] == "undisturbed"
     actions_taken = [line for line in case["program"] if line.startswith("state.")]

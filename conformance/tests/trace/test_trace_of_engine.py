@@ -15,9 +15,10 @@ from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
 from eredu.prepared import PreparedRequest
-from eredu_conformance.checks.check import CheckFailure, Kind
+from eredu_conformance.checks.check import Kind
+from eredu_conformance.checks.finding import CheckFailure
 from eredu_conformance.checks.registry import all_checks
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.protocol import Capabilities, Run, RunResult
 from eredu_conformance.subjects.eredu import EreduSubject
 from eredu_conformance.tiny_models import TinyDecoder
@@ -97,7 +98,7 @@ def judge(subject: EreduSubject, name: str, directory: Path) -> str:
     capabilities: Capabilities = subject.start()
     (chosen,) = [each for each in CHECKS if each.id == name]
     assert chosen.needs.obstacle(capabilities) is None
-    return chosen.run(Bench(subject, capabilities, directory), 0).text
+    return chosen.run(SubjectSession(subject, capabilities, directory), 0).text
 
 
 def test_the_check_passes_eredu(tmp_path: Path) -> None:

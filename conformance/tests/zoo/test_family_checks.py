@@ -16,9 +16,9 @@ from eredu.drafters.head_state import HeadState
 from eredu.mlx.caches.full import RollbackCache
 from eredu.mlx.caches.recurrent import Journal
 from eredu.mlx.caches.sequence import SequenceCache
-from eredu_conformance.checks.check import CheckFailure
+from eredu_conformance.checks.finding import CheckFailure
 from eredu_conformance.checks.registry import check_named
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.protocol import Capabilities, SmokeReport, SubjectSource
 from eredu_conformance.runner import Plan, Report
 from eredu_conformance.runner.html import html_page
@@ -29,9 +29,9 @@ from eredu_conformance.subjects.eredu import EreduSubject
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def session(tmp_path_factory: pytest.TempPathFactory) -> SubjectSession:
     subject = EreduSubject()
-    return Bench(subject, subject.start(), tmp_path_factory.mktemp("bench"))
+    return SubjectSession(subject, subject.start(), tmp_path_factory.mktemp("session"))
 
 
 RIGHT = (
@@ -47,8 +47,8 @@ RIGHT = (
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_eredu_passes(name: str, bench: Bench) -> None:
-    assert check_named(name).run(bench, 0).text
+def test_eredu_passes(name: str, session: SubjectSession) -> None:
+    assert check_named(name).run(session, 0).text
 
 
 def _row_too_many(self: Any, length: int) -> None:
@@ -98,33 +98,35 @@ def test_a_wrong_state_is_found(
     attribute: str,
     wrong: Callable[..., Any],
     told: str,
-    bench: Bench,
+    session: SubjectSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(place, attribute, wrong)
     with pytest.raises(CheckFailure, match=told):
-        check_named(name).run(bench, 0)
+        check_named(name).run(session, 0)
 
 
-def test_other_engines_are_not_asked(bench: Bench) -> None:
-    stranger = Bench(bench.subject, Capabilities(name="nano", version="1"), bench.directory)
+def test_other_engines_are_not_asked(session: SubjectSession) -> None:
+    stranger = SubjectSession(session.subject, Capabilities(name="nano", version="1"), session.directory)
     result = judge(check_named("family.greedy/llama/k1"), stranger, 0)
     assert result.outcome == "skipped"
     assert "about eredu" in result.message
 
 
-def test_the_table_has_a_row_a_family_and_a_column_a_claim(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_has_a_row_a_family_and_a_column_a_claim(
+    session: SubjectSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good = [
-        judge(check_named(f"family.{claim}/llama{k}"), bench, 0) for claim, k in (("rollback", ""), ("greedy", "/k1"))
+        judge(check_named(f"family.{claim}/llama{k}"), session, 0) for claim, k in (("rollback", ""), ("greedy", "/k1"))
     ]
     with monkeypatch.context() as patch:
         patch.setattr(RollbackCache, "rollback", _row_too_many)
-        bad = [judge(check_named(f"family.greedy/qwen3/k{k}"), bench, 0) for k in (1, 2)]
+        bad = [judge(check_named(f"family.greedy/qwen3/k{k}"), session, 0) for k in (1, 2)]
     report = Report(
         source=SubjectSource(),
         plan=Plan(families=("*",)),
         smoke=SmokeReport(checks=()),
-        capabilities=bench.capabilities,
+        capabilities=session.capabilities,
         results=(*good, *bad),
     )
     stream = io.StringIO()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eredu_conformance.checks.check import Check, Evidence
+from eredu_conformance.checks.check import Check
 from eredu_conformance.checks.family.places import (
     family_check,
     for_family,
@@ -14,7 +14,8 @@ from eredu_conformance.checks.family.places import (
     text,
     written,
 )
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.finding import Observation
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.zoo import CONVERSIONS, MEMBERS, Parts, write_converted, zoo_member
 
 TOKENS = 10
@@ -33,19 +34,19 @@ def checks() -> Iterator[Check]:
         )
 
 
-def _layouts(family: str, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+def _layouts(family: str, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     from eredu_conformance.subjects.family import Ask, family_model, fresh_model  # noqa: PLC0415 (it loads eredu)
 
     member = zoo_member(family)
     ask = Ask(prompt=text(6), tokens=TOKENS)
-    original = family_model(published(bench, family))
+    original = family_model(published(session, family))
     due = original.plain(ask)[0]
     directories = {
-        "sharded": written(bench, f"{family}-sharded", lambda place: member.write(place, parts=Parts.SHARDED))
+        "sharded": written(session, f"{family}-sharded", lambda place: member.write(place, parts=Parts.SHARDED))
     }
     for name, conversion in CONVERSIONS.items():
         directories[name] = written(
-            bench,
+            session,
             f"{family}-{name}",
             lambda place, how=conversion: write_converted(member, place, how),  # type: ignore[misc]
         )
@@ -59,4 +60,4 @@ def _layouts(family: str, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
         found = model.heads(DEPTH, ask)[0] if model.head_depth else plain
         if found != plain:
             raise outputs_apart(f"{name}, heads against plain decoding", found, plain, ask.prompt)
-    return Evidence(text=f"{', '.join(directories)}: {TOKENS} tokens each, heads {original.capability['state']}")
+    return Observation(text=f"{', '.join(directories)}: {TOKENS} tokens each, heads {original.capability['state']}")

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Evidence
+from eredu_conformance.checks.check import Check
 from eredu_conformance.checks.family.places import family_check, outputs_apart, parted, places, published, text
+from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.roots import root
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.zoo import MEMBERS
 
 DEPTHS = range(1, 9)
@@ -47,10 +48,10 @@ def checks() -> Iterator[Check]:
         )
 
 
-def _every_row(family: str, depth: int, coupled: bool, bench: Bench, seed: int) -> Evidence:  # noqa: FBT001
+def _every_row(family: str, depth: int, coupled: bool, session: SubjectSession, seed: int) -> Observation:  # noqa: FBT001
     from eredu_conformance.subjects.family import Ask, family_model  # noqa: PLC0415 (it loads eredu)
 
-    model = family_model(published(bench, family))
+    model = family_model(published(session, family))
     drawn = root(seed, f"family.coupled/{family}", depth) if coupled else None
     rounds = 0
     # Coupled runs differ from greedy ones by noise alone, so one side of the boundary is enough for them.
@@ -68,23 +69,23 @@ def _every_row(family: str, depth: int, coupled: bool, bench: Bench, seed: int) 
         if found != due[: len(found)]:
             raise outputs_apart(f"heads with K = {depth}", found, due[: len(found)], ask.prompt)
     beside = "heads beside it, and on their own" if depth <= model.head_depth else "target alone"
-    return Evidence(text=f"{rounds} rounds, each accepted count from 0 to {depth}; {beside}")
+    return Observation(text=f"{rounds} rounds, each accepted count from 0 to {depth}; {beside}")
 
 
-def _assistant(family: str, bench: Bench, seed: int) -> Evidence:
+def _assistant(family: str, session: SubjectSession, seed: int) -> Observation:
     from eredu_conformance.subjects.family import Ask, family_model  # noqa: PLC0415
 
-    model = family_model(published(bench, family))
+    model = family_model(published(session, family))
     others = [family, "qwen3.5" if family in {"llama", "qwen3"} else "llama"]
     prompt, compared = text(places(family)["after"]), 0
     asks = [Ask(prompt=prompt, tokens=ASSISTED_TOKENS, seed=drawn) for drawn in (None, seed + 1)]
     due = model.plain(*asks)
     for other in others:
         for lookahead in (False, True):
-            found = model.assisted(published(bench, other), 3, *asks, lookahead=lookahead)
+            found = model.assisted(published(session, other), 3, *asks, lookahead=lookahead)
             for output, right in zip(found, due, strict=True):
                 if output != right:
                     told = f"{other} as assistant, lookahead {'on' if lookahead else 'off'}"
                     raise outputs_apart(told, output, right, prompt)
                 compared += len(right)
-    return Evidence(text=f"{compared} tokens equal, with {' and '.join(others)} as assistants")
+    return Observation(text=f"{compared} tokens equal, with {' and '.join(others)} as assistants")

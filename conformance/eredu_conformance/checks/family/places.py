@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Kind, Needs, Run, Tier
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.check import Check, Kind, Needs, Run, Tier
+from eredu_conformance.checks.finding import CheckFailure, Counterexample
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.zoo import zoo_member
 
 ENGINE = Needs(engines=frozenset({"eredu"}))
@@ -36,18 +37,18 @@ def family_check(claim: str, family: str, *, rule: str, about: str, run: Run, se
     )
 
 
-def written(bench: Bench, name: str, write: Callable[[Path], Path]) -> Path:
-    """A directory on the bench, written on first use."""
-    place = bench.directory / "zoo" / name
+def written(session: SubjectSession, name: str, write: Callable[[Path], Path]) -> Path:
+    """A directory on the session, written on first use."""
+    place = session.directory / "zoo" / name
     if place not in LAYOUTS:
         place.parent.mkdir(parents=True, exist_ok=True)
         LAYOUTS[place] = write(place)
     return LAYOUTS[place]
 
 
-def published(bench: Bench, family: str) -> Path:
+def published(session: SubjectSession, family: str) -> Path:
     """The family's checkpoint as published."""
-    return written(bench, family, zoo_member(family).write)
+    return written(session, family, zoo_member(family).write)
 
 
 def text(length: int, start: int = 0) -> tuple[int, ...]:
@@ -73,6 +74,6 @@ def outputs_apart(what: str, found: tuple[int, ...], due: tuple[int, ...], promp
     return parted(message, prompt + due[:place])
 
 
-def for_family(run: Callable[[str, Bench, int], Any], family: str) -> Run:
+def for_family(run: Callable[[str, SubjectSession, int], Any], family: str) -> Run:
     """The check's function for one family."""
     return partial(run, family)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from eredu_conformance.checks.check import Check, Evidence
+from eredu_conformance.checks.check import Check
 from eredu_conformance.checks.family.places import (
     family_check,
     for_family,
@@ -15,7 +15,8 @@ from eredu_conformance.checks.family.places import (
     published,
     text,
 )
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.finding import Observation
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.protocol import SkippedRunError
 from eredu_conformance.zoo import MEMBERS, zoo_member
 
@@ -66,26 +67,26 @@ def checks() -> Iterator[Check]:
             )
 
 
-def _rollback(family: str, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001 (nothing is drawn)
+def _rollback(family: str, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001 (nothing is drawn)
     from eredu_conformance.subjects.family import family_model  # noqa: PLC0415 (it loads eredu)
     from eredu_conformance.subjects.family_state import rollbacks  # noqa: PLC0415
 
-    model = family_model(published(bench, family))
+    model = family_model(published(session, family))
     lengths = [0, *places(family).values()]
     found = [each for length in lengths for each in rollbacks(model, text(length), text(BLOCK, start=length))]
     return _judged(found, f"{len(found)} rollbacks behind {', '.join(map(str, lengths))} tokens")
 
 
-def _chunks(family: str, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+def _chunks(family: str, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     from eredu_conformance.subjects.family import family_model  # noqa: PLC0415
     from eredu_conformance.subjects.family_state import chunked  # noqa: PLC0415
 
-    model = family_model(published(bench, family))
+    model = family_model(published(session, family))
     found = list(chunked(model, text(CHUNKED), CHUNKS))
     return _judged(found, f"{CHUNKED} tokens in chunks of {', '.join(map(str, CHUNKS))}")
 
 
-def _judged(found: Iterable[Comparison], what: str) -> Evidence:
+def _judged(found: Iterable[Comparison], what: str) -> Observation:
     worst_state = worst_logits = 0.0
     for each in found:
         if each.state > TOLERANCE or each.logits > TOLERANCE or not each.same_argmax:
@@ -97,15 +98,15 @@ def _judged(found: Iterable[Comparison], what: str) -> Evidence:
         worst_state, worst_logits = max(worst_state, each.state), max(worst_logits, each.logits)
     exact = worst_state == worst_logits == 0
     told = "bit for bit" if exact else f"within {worst_state:.0e} (state) and {worst_logits:.0e} (logits)"
-    return Evidence(
+    return Observation(
         text=f"{what}: equal {told}", figures={"state_difference": worst_state, "logit_difference": worst_logits}
     )
 
 
-def _warm(family: str, bench: Bench, seed: int) -> Evidence:
+def _warm(family: str, session: SubjectSession, seed: int) -> Observation:
     from eredu_conformance.subjects.family import Ask, family_model, fresh_model  # noqa: PLC0415
 
-    directory = published(bench, family)
+    directory = published(session, family)
     asks = [Ask(prompt=text(length), tokens=6, seed=drawn) for length in (3, 20) for drawn in (None, seed + 1)]
     cold = [fresh_model(directory).plain(ask)[0] for ask in asks]
     model = family_model(directory)
@@ -119,13 +120,13 @@ def _warm(family: str, bench: Bench, seed: int) -> Evidence:
         for ask, found, due in zip(asks, outputs, cold, strict=True):
             if found != due:
                 raise outputs_apart(f"{way}, against a fresh model", found, due, ask.prompt)
-    return Evidence(text=f"{len(ways) * len(asks)} outputs equal to those of fresh models: {', '.join(ways)}")
+    return Observation(text=f"{len(ways) * len(asks)} outputs equal to those of fresh models: {', '.join(ways)}")
 
 
-def _realigned(family: str, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+def _realigned(family: str, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     from eredu_conformance.subjects.family import Ask, family_model  # noqa: PLC0415
 
-    model = family_model(published(bench, family))
+    model = family_model(published(session, family))
     depth = min(3, model.head_depth)
     if not depth:
         raise SkippedRunError(f"eredu runs no heads of {family}: {model.capability}")
@@ -138,4 +139,4 @@ def _realigned(family: str, bench: Bench, seed: int) -> Evidence:  # noqa: ARG00
             if own.tokens != due:
                 raise outputs_apart("proposals against those from cold caches", own.tokens, due, own.committed)
             drafts += len(due)
-    return Evidence(text=f"{drafts} proposals of up to {depth} a round equal to those from cold caches")
+    return Observation(text=f"{drafts} proposals of up to {depth} a round equal to those from cold caches")

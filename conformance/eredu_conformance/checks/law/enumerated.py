@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
-from eredu_conformance.checks.expected_output import PlainOracle
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.expected_output import ExpectedOutput
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
 from eredu_conformance.checks.law_pairs import law_pairs
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule, SubjectError, output_law
 
@@ -73,15 +74,15 @@ def checks() -> Iterator[Check]:
             )
 
 
-def _run(design: Design, acceptance: Acceptance, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+def _run(design: Design, acceptance: Acceptance, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     pair = law_pairs()[design.pair]
     settings = {"temperature": 1.0, "max_tokens": design.length, **design.options}
     options = RunOptions(max_proposals=design.proposals, acceptance=acceptance, **settings)
     request = Request(prompt=pair.prompt, options=options)
     trial = Trial(pair=pair, requests=(request,), schedule=Schedule(lookahead=design.ahead))
-    expected = PlainOracle(pair.target, request).law()
+    expected = ExpectedOutput(pair.target, request).law()
     try:
-        law = output_law(bench.subject, bench.capabilities, trial.run(bench.place(pair)), most_runs=MOST_RUNS)
+        law = output_law(session.subject, session.capabilities, trial.run(session.place(pair)), most_runs=MOST_RUNS)
     except SubjectError as error:
         raise CheckFailure(
             Counterexample(message=f"no law could be enumerated: {error}", history=pair.prompt, case=trial.describe())
@@ -99,6 +100,6 @@ def _run(design: Design, acceptance: Acceptance, bench: Bench, seed: int) -> Evi
                 figures={"total_variation": variation},
             )
         )
-    return Evidence(
+    return Observation(
         text=f"{len(law)} outputs enumerated, total variation {variation:.1e}", figures={"total_variation": variation}
     )

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from eredu_conformance.checks.expected_output import PlainOracle, Row
+from eredu_conformance.checks.expected_output import ExpectedOutput, Row
 from eredu_conformance.checks.law.likelihood_ratio import Stratum
 
 WIDTH = 3
@@ -24,7 +24,7 @@ class ExpectedLaw:
         oracle: The request and its checkpoint.
     """
 
-    oracle: PlainOracle
+    oracle: ExpectedOutput
 
     @cached_property
     def outputs(self) -> dict[Output, float]:

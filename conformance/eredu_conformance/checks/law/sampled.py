@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
-from eredu_conformance.checks.expected_output import PlainOracle
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.expected_output import ExpectedOutput
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
 from eredu_conformance.checks.law.expected_law import ExpectedLaw, Output
 from eredu_conformance.checks.law.likelihood_ratio import TestResult, likelihood_ratio_test
 from eredu_conformance.checks.law_pairs import law_pairs
 from eredu_conformance.checks.roots import root
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule
 
@@ -76,7 +77,7 @@ class Design:
     @cached_property
     def expected(self) -> ExpectedLaw:
         """The exact law."""
-        return ExpectedLaw(PlainOracle(law_pairs()[self.pair].target, self.request))
+        return ExpectedLaw(ExpectedOutput(law_pairs()[self.pair].target, self.request))
 
 
 def designs() -> Iterator[Design]:
@@ -127,10 +128,10 @@ def _check(design: Design, tier: Tier) -> Check:
     )
 
 
-def sample(design: Design, samples: int, bench: Bench, seed: int) -> list[Output]:
+def sample(design: Design, samples: int, session: SubjectSession, seed: int) -> list[Output]:
     """Outputs of independent requests."""
     found: list[Output] = []
-    seeds = Feature.SEEDS in bench.capabilities.features
+    seeds = Feature.SEEDS in session.capabilities.features
     schedule = Schedule(lookahead=design.ahead)
     for first in range(0, samples, BATCH):
         count = min(BATCH, samples - first)
@@ -142,7 +143,7 @@ def sample(design: Design, samples: int, bench: Bench, seed: int) -> list[Output
         )
         call = root(seed, f"law/{design.name}/call", first) if seeds and not design.seeded else None
         trial = Trial(pair=law_pairs()[design.pair], requests=requests, schedule=schedule, seed=call)
-        found += [answer.tokens for answer in bench.answers(trial)]
+        found += [answer.tokens for answer in session.answers(trial)]
     return found
 
 
@@ -161,8 +162,8 @@ def _seed(design: Design, seed: int, index: int) -> int:
     return root(seed, f"law/{design.name}", index)
 
 
-def _run(design: Design, samples: int, bench: Bench, seed: int) -> Evidence:
-    outputs = sample(design, samples, bench, seed)
+def _run(design: Design, samples: int, session: SubjectSession, seed: int) -> Observation:
+    outputs = sample(design, samples, session, seed)
     prompt = design.request.prompt
     case = {"pair": design.pair, "design": design.name, "samples": samples}
     impossible = design.expected.impossible(outputs)
@@ -197,7 +198,7 @@ def _run(design: Design, samples: int, bench: Bench, seed: int) -> Evidence:
             )
         )
     finest = min(tests, key=lambda test: test.resolves)
-    return Evidence(
+    return Observation(
         text=f"{samples} outputs fit; false alarm {ALPHA:.0e}, resolves a total variation of {finest.resolves:.2f} "
         f"({finest.name}), least p {min(test.p_value for test in tests):.2g}",
         figures=figures,

@@ -7,12 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
 from eredu_conformance.checks.path.options import SAMPLED, SETTINGS, option_trial
 from eredu_conformance.checks.reference_twin import ENGINES, differs, reference_answers
 from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.shrinking import shrink
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule, SkippedRunError
@@ -104,23 +105,23 @@ def _option_trial(option: str, settings: Mapping[str, Any], acceptance: Acceptan
     return replace(trial, requests=requests)
 
 
-def _run(make: Callable[[int], Trial], bench: Bench, seed: int) -> Evidence:
+def _run(make: Callable[[int], Trial], session: SubjectSession, seed: int) -> Observation:
     """The first request without branches, all of them with; a rounding that decides is taken for what it is."""
     base = make(seed)
     trials = [base]
-    if Feature.LOOKAHEAD in bench.capabilities.features and base.requests[0].options.max_proposals > 0:
+    if Feature.LOOKAHEAD in session.capabilities.features and base.requests[0].options.max_proposals > 0:
         trials = [base.alone(0), replace(base, schedule=Schedule(lookahead=True))]
     for trial in trials:
-        if differs(trial, bench) is not None:
-            raise _failure(shrink(trial, partial(_still_differs, bench)), bench)
+        if differs(trial, session) is not None:
+            raise _failure(shrink(trial, partial(_still_differs, session), most_attempts=session.shrinking), session)
     compared = sum(request.options.max_tokens for trial in trials for request in trial.requests)
-    return Evidence(text=f"{compared} tokens equal to the reference's")
+    return Observation(text=f"{compared} tokens equal to the reference's")
 
 
-def _failure(smallest: Trial, bench: Bench) -> CheckFailure:
-    found = differs(smallest, bench)
+def _failure(smallest: Trial, session: SubjectSession) -> CheckFailure:
+    found = differs(smallest, session)
     index, place, message = found if found is not None else (0, 0, "they differed once and agree when asked again")
-    due = reference_answers(smallest, bench)[index].tokens[:place]
+    due = reference_answers(smallest, session)[index].tokens[:place]
     return CheckFailure(
         Counterexample(
             message=f"the subject and the reference at the same addresses: {message}",
@@ -130,8 +131,8 @@ def _failure(smallest: Trial, bench: Bench) -> CheckFailure:
     )
 
 
-def _still_differs(bench: Bench, trial: Trial) -> bool:
+def _still_differs(session: SubjectSession, trial: Trial) -> bool:
     try:
-        return differs(trial, bench) is not None
+        return differs(trial, session) is not None
     except (SkippedRunError, CheckFailure, ValueError):
         return False

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs
+from eredu_conformance.checks.check import Check, Kind, Needs
 from eredu_conformance.checks.comparing import first_difference, require_equal
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
 from eredu_conformance.checks.path.cases import DEPTH, PAIRS, REQUESTS, RULES, TOKENS, label, switched_trial
 from eredu_conformance.checks.roots import root
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Answer, Feature, Finish, Schedule
 
-Run = Callable[[str, Acceptance | None, Bench, int], Evidence]
+Run = Callable[[str, Acceptance | None, SubjectSession, int], Observation]
 
 
 @dataclass(frozen=True)
@@ -27,59 +28,59 @@ class Claim:
     cancels: bool = False
 
 
-def _alone(name: str, acceptance: Acceptance | None, bench: Bench, seed: int) -> Evidence:
-    trial = replace(switched_trial(name, acceptance, seed), schedule=_schedule(bench))
+def _alone(name: str, acceptance: Acceptance | None, session: SubjectSession, seed: int) -> Observation:
+    trial = replace(switched_trial(name, acceptance, seed), schedule=_schedule(session))
 
     def due(candidate: Trial) -> tuple[Answer, ...]:
         lonely = replace(candidate, schedule=Schedule())
-        return tuple(bench.answers(lonely.alone(index))[0] for index in range(len(candidate.requests)))
+        return tuple(session.answers(lonely.alone(index))[0] for index in range(len(candidate.requests)))
 
-    compared = require_equal(bench, trial, due, what="requests decoded together and each alone")
-    return Evidence(text=f"{compared} tokens equal")
+    compared = require_equal(session, trial, due, what="requests decoded together and each alone")
+    return Observation(text=f"{compared} tokens equal")
 
 
-def _order(name: str, acceptance: Acceptance | None, bench: Bench, seed: int) -> Evidence:
-    trial = replace(switched_trial(name, acceptance, seed), schedule=_schedule(bench))
+def _order(name: str, acceptance: Acceptance | None, session: SubjectSession, seed: int) -> Observation:
+    trial = replace(switched_trial(name, acceptance, seed), schedule=_schedule(session))
 
     def due(candidate: Trial) -> tuple[Answer, ...]:
-        return bench.answers(replace(candidate, requests=candidate.requests[::-1]))[::-1]
+        return session.answers(replace(candidate, requests=candidate.requests[::-1]))[::-1]
 
-    compared = require_equal(bench, trial, due, what="a batch and the same batch in reverse order")
-    return Evidence(text=f"{compared} tokens equal")
+    compared = require_equal(session, trial, due, what="a batch and the same batch in reverse order")
+    return Observation(text=f"{compared} tokens equal")
 
 
-def _batch_roots(name: str, acceptance: Acceptance | None, bench: Bench, seed: int) -> Evidence:
+def _batch_roots(name: str, acceptance: Acceptance | None, session: SubjectSession, seed: int) -> Observation:
     """Without seeds of their own, requests take the call's seed and their number, and nothing from each other."""
     trial = replace(switched_trial(name, acceptance, seed, seeded=False), seed=root(seed, "path.batch-roots"))
 
     def due(candidate: Trial) -> tuple[Answer, ...]:
-        longer = replace(candidate, requests=(*candidate.requests, candidate.requests[0]), schedule=_schedule(bench))
-        return bench.answers(longer)[:-1]
+        longer = replace(candidate, requests=(*candidate.requests, candidate.requests[0]), schedule=_schedule(session))
+        return session.answers(longer)[:-1]
 
-    compared = require_equal(bench, trial, due, what="a batch of one seed, and the same with one request more behind")
-    return Evidence(text=f"{compared} tokens equal")
+    compared = require_equal(session, trial, due, what="a batch of one seed, and the same with one request more behind")
+    return Observation(text=f"{compared} tokens equal")
 
 
-def _neighbour_cancelled(name: str, acceptance: Acceptance | None, bench: Bench, seed: int) -> Evidence:
-    whole = replace(switched_trial(name, acceptance, seed), schedule=_schedule(bench))
-    expected = bench.answers(whole)[1:]
+def _neighbour_cancelled(name: str, acceptance: Acceptance | None, session: SubjectSession, seed: int) -> Observation:
+    whole = replace(switched_trial(name, acceptance, seed), schedule=_schedule(session))
+    expected = session.answers(whole)[1:]
     for after in (0, 1, 4, 7):
         first = replace(whole.requests[0], cancel_after=after)
         trial = replace(whole, requests=(first, *whole.requests[1:]))
-        found = first_difference(bench.answers(trial)[1:], expected)
+        found = first_difference(session.answers(trial)[1:], expected)
         if found is not None:
             index, _, message = found
             raise _failure(f"request {index + 1}, beside one cancelled after {after} tokens: {message}", trial)
-    return Evidence(text=f"4 cancellations, {4 * sum(len(answer.tokens) for answer in expected)} tokens equal")
+    return Observation(text=f"4 cancellations, {4 * sum(len(answer.tokens) for answer in expected)} tokens equal")
 
 
-def _cancelled_prefix(name: str, acceptance: Acceptance | None, bench: Bench, seed: int) -> Evidence:
+def _cancelled_prefix(name: str, acceptance: Acceptance | None, session: SubjectSession, seed: int) -> Observation:
     """A cancelled request keeps what it had published, a prefix of its whole output, and nothing of a round behind."""
-    whole = replace(switched_trial(name, acceptance, seed).alone(0), schedule=_schedule(bench))
-    full = bench.answers(whole)[0].tokens
+    whole = replace(switched_trial(name, acceptance, seed).alone(0), schedule=_schedule(session))
+    full = session.answers(whole)[0].tokens
     for after in range(0, TOKENS, 2):
         trial = replace(whole, requests=(replace(whole.requests[0], cancel_after=after),))
-        answer = bench.answers(trial)[0]
+        answer = session.answers(trial)[0]
         told = len(answer.tokens)
         if answer.tokens != full[:told]:
             raise _failure(f"cancelled after {after}: {list(answer.tokens)} is no prefix of {list(full)}", trial)
@@ -89,7 +90,18 @@ def _cancelled_prefix(name: str, acceptance: Acceptance | None, bench: Bench, se
             raise _failure(
                 f"cancelled as soon as {after} tokens were published: {told} came, more than one round behind", trial
             )
-    return Evidence(text=f"{TOKENS // 2} cancellations, each a prefix of the whole output")
+    return Observation(text=f"{TOKENS // 2} cancellations, each a prefix of the whole output")
+
+
+def _cancelled_at_the_end(name: str, acceptance: Acceptance | None, session: SubjectSession, seed: int) -> Observation:
+    """A cancellation from the callback that shows the last tokens: the output had ended, and stays as it ended."""
+    whole = replace(switched_trial(name, acceptance, seed).alone(0), schedule=_schedule(session))
+    full = session.answers(whole)
+    trial = replace(whole, requests=(replace(whole.requests[0], cancel_after=len(full[0].tokens)),))
+    found = first_difference(session.answers(trial), full)
+    if found is not None:
+        raise _failure(f"cancelled with its last tokens: {found[2]}", trial)
+    return Observation(text=f"{len(full[0].tokens)} tokens and their finish equal")
 
 
 CLAIMS = {
@@ -101,6 +113,12 @@ CLAIMS = {
     ),
     "cancelled-prefix": Claim(
         "cancellation.leaves-no-trace", "a cancelled output is a prefix of the whole", _cancelled_prefix, cancels=True
+    ),
+    "cancelled-at-the-end": Claim(
+        "cancellation.nothing-submitted-at-once",
+        "a cancellation that comes with the last tokens changes nothing",
+        _cancelled_at_the_end,
+        cancels=True,
     ),
 }
 
@@ -124,9 +142,9 @@ def checks() -> Iterator[Check]:
                 )
 
 
-def _schedule(bench: Bench) -> Schedule:
+def _schedule(session: SubjectSession) -> Schedule:
     """Lookahead where the subject has it, so that there is more to disturb."""
-    return Schedule(lookahead=Feature.LOOKAHEAD in bench.capabilities.features)
+    return Schedule(lookahead=Feature.LOOKAHEAD in session.capabilities.features)
 
 
 def _failure(message: str, trial: Trial) -> CheckFailure:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import require_equal
+from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.roots import root
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair, crafted_pairs
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions
@@ -46,12 +47,12 @@ def coupled_requests(
     ]
 
 
-def _run(name: str, depth: int, count: int, bench: Bench, seed: int) -> Evidence:
+def _run(name: str, depth: int, count: int, session: SubjectSession, seed: int) -> Observation:
     pair = crafted_pair(name)
     options = RunOptions(max_tokens=TOKENS, temperature=1.0, max_proposals=depth)
     requests = coupled_requests(pair.prompt, options, seed=seed, name=f"path.coupled/{name}", count=count)
     trial = Trial(pair=pair, requests=tuple(requests))
     compared = require_equal(
-        bench, trial, bench.plain_answers, what=f"coupled decoding with K = {depth} and plain decoding of one seed"
+        session, trial, session.plain_answers, what=f"coupled decoding with K = {depth} and plain decoding of one seed"
     )
-    return Evidence(text=f"{compared} tokens equal")
+    return Observation(text=f"{compared} tokens equal")

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.finding import Observation
+from eredu_conformance.checks.short_drafts import DRAFT_CONTEXT, SHORT_DRAFTS, short_draft
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Finish, Request, RunOptions, SkippedRunError
@@ -36,6 +38,16 @@ def checks() -> Iterator[Check]:
                     needs=Needs(proposals=depth, options=frozenset({option} if option else ())),
                     run=partial(_run, name, depth, requests),
                 )
+    for name in SHORT_DRAFTS:
+        yield Check(
+            id=f"path.draft-context/{name}",
+            rule="draft.clip",
+            kind=Kind.PATH,
+            tier=Tier.QUICK,
+            about="An output goes on to its budget where the draft's context ends before.",
+            needs=Needs(proposals=3),
+            run=partial(_run_draft_context, name),
+        )
     for name in ("table-near", "order-2"):
         yield Check(
             id=f"path.context-limit/{name}",
@@ -123,13 +135,23 @@ CLAIMS: dict[str, tuple[str, str, str, Requests]] = {
 """Rule, sentence, needed option and requests by claim."""
 
 
-def _run(name: str, depth: int, requests: Requests, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+def _run(name: str, depth: int, requests: Requests, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     trial = Trial(pair=crafted_pair(name), requests=requests(name, depth))
-    compared = require_equal(bench, trial, greedy_due, what=f"an ending with K = {depth} and the one of the rules")
-    return Evidence(text=f"{len(trial.requests)} endings, {compared} tokens equal")
+    compared = require_equal(session, trial, greedy_due, what=f"an ending with K = {depth} and the one of the rules")
+    return Observation(text=f"{len(trial.requests)} endings, {compared} tokens equal")
 
 
-def _run_context(name: str, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+def _run_draft_context(name: str, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
+    compared = 0
+    for depth in (1, 3):
+        options = RunOptions(max_tokens=2 * DRAFT_CONTEXT, max_proposals=depth)
+        pair = short_draft(name)
+        trial = Trial(pair=pair, requests=(Request(prompt=pair.prompt, options=options),))
+        compared += require_equal(session, trial, greedy_due, what=f"an output past the draft's context, K = {depth}")
+    return Observation(text=f"{compared} tokens equal, past a draft's context of {DRAFT_CONTEXT}")
+
+
+def _run_context(name: str, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     pair = crafted_pair(name)
     room = 7
     prompt = pair.prompt + pair.target.greedy_path(pair.prompt, pair.context_limit - room - len(pair.prompt))
@@ -137,7 +159,9 @@ def _run_context(name: str, bench: Bench, seed: int) -> Evidence:  # noqa: ARG00
     for depth in (0, 2, 3):
         options = RunOptions(max_tokens=4 * room, max_proposals=depth)
         trial = Trial(pair=pair, requests=(Request(prompt=prompt, options=options),))
-        if depth == 0 and bench.answers(trial)[0].finish is not Finish.CONTEXT:
+        if depth == 0 and session.answers(trial)[0].finish is not Finish.CONTEXT:
             raise SkippedRunError("its plain decoding doesn't end with the checkpoint's context")
-        compared += require_equal(bench, trial, greedy_due, what=f"the context's end with K = {depth} and by the rules")
-    return Evidence(text=f"{compared} tokens equal, each output one longer than the room")
+        compared += require_equal(
+            session, trial, greedy_due, what=f"the context's end with K = {depth} and by the rules"
+        )
+    return Observation(text=f"{compared} tokens equal, each output one longer than the room")

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
+from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.roots import root
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Acceptance, Feature, Grammar, Request, RunOptions
@@ -87,8 +88,8 @@ def grammar_trial(name: str, acceptance: Acceptance | None, depth: int, seed: in
     return Trial(pair=pair, requests=requests)
 
 
-def _run(name: str, acceptance: Acceptance | None, depth: int, bench: Bench, seed: int) -> Evidence:
+def _run(name: str, acceptance: Acceptance | None, depth: int, session: SubjectSession, seed: int) -> Observation:
     trial = grammar_trial(name, acceptance, depth, seed)
-    due = bench.plain_answers if acceptance else greedy_due
-    compared = require_equal(bench, trial, due, what=f"a grammar with K = {depth} and without proposals")
-    return Evidence(text=f"{len(trial.requests)} grammars, {compared} tokens equal")
+    due = session.plain_answers if acceptance else greedy_due
+    compared = require_equal(session, trial, due, what=f"a grammar with K = {depth} and without proposals")
+    return Observation(text=f"{len(trial.requests)} grammars, {compared} tokens equal")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.finding import Observation
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import CheckpointPair, crafted_pair, crafted_pairs
 from eredu_conformance.protocol import Request, RunOptions
@@ -39,9 +40,9 @@ def _rule(pair: CheckpointPair, depth: int) -> str:
     return "rollback.exact-state" if pair.target.window else "verify.greedy-argmax"
 
 
-def _run(name: str, depth: int, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+def _run(name: str, depth: int, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     pair = crafted_pair(name)
     request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=TOKENS, max_proposals=depth))
     trial = Trial(pair=pair, requests=(request,))
-    count = require_equal(bench, trial, greedy_due, what=f"greedy decoding with K = {depth} and the law's argmax")
-    return Evidence(text=f"{count} tokens equal")
+    count = require_equal(session, trial, greedy_due, what=f"greedy decoding with K = {depth} and the law's argmax")
+    return Observation(text=f"{count} tokens equal")

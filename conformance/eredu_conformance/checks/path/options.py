@@ -11,10 +11,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
+from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.roots import root
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions
@@ -110,21 +111,21 @@ def _coupled(name: str, option: str, settings: Settings, tier: Tier) -> Check:
     )
 
 
-def _run_greedy(name: str, settings: Settings, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
-    own = sorted(settings.keys() & bench.capabilities.own_semantics.keys())
+def _run_greedy(name: str, settings: Settings, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
+    own = sorted(settings.keys() & session.capabilities.own_semantics.keys())
     compared = 0
     for depth in DEPTHS:
         if own and depth == 0:
             continue
         trial = option_trial(name, settings, depth=depth)
-        due = bench.plain_answers if own else greedy_due
+        due = session.plain_answers if own else greedy_due
         other = "the subject's own plain decoding" if own else "the law's argmax"
-        compared += require_equal(bench, trial, due, what=f"greedy decoding with K = {depth} and {other}")
+        compared += require_equal(session, trial, due, what=f"greedy decoding with K = {depth} and {other}")
     against = f"the subject's own plain decoding (its {own[0]} is its own)" if own else "the law"
-    return Evidence(text=f"{compared} tokens equal to {against}")
+    return Observation(text=f"{compared} tokens equal to {against}")
 
 
-def _run_coupled(name: str, option: str, settings: Settings, bench: Bench, seed: int) -> Evidence:
+def _run_coupled(name: str, option: str, settings: Settings, session: SubjectSession, seed: int) -> Observation:
     compared = 0
     for depth in DEPTHS[1:]:
         sampled = {"temperature": 1.0, **settings}
@@ -133,6 +134,9 @@ def _run_coupled(name: str, option: str, settings: Settings, bench: Bench, seed:
         seeded = replace(request.options, seed=root(seed, f"path.option/{option}/{name}"))
         trial = replace(trial, requests=(replace(request, options=seeded),))
         compared += require_equal(
-            bench, trial, bench.plain_answers, what=f"coupled decoding with K = {depth} and plain decoding of one seed"
+            session,
+            trial,
+            session.plain_answers,
+            what=f"coupled decoding with K = {depth} and plain decoding of one seed",
         )
-    return Evidence(text=f"{compared} tokens equal")
+    return Observation(text=f"{compared} tokens equal")

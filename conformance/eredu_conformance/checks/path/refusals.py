@@ -5,16 +5,20 @@ The suite never asks undeclared things elsewhere, so here the subject is asked d
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.reference_twin import ENGINES
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
-from eredu_conformance.protocol import Acceptance, Request, Run, RunOptions, Schedule, SkippedRunError
+from eredu_conformance.protocol import Acceptance, Checkpoint, Request, Run, RunOptions, Schedule, SkippedRunError
 
 _ASKED: Mapping[str, Mapping[str, Any]] = {
     "top_k": {"top_k": 2, "temperature": 1.0},
@@ -35,14 +39,14 @@ _SCHEDULED: Mapping[str, Schedule] = {
 }
 
 
-Candidates = Callable[[Bench], Iterator[tuple[str, Run]]]
+Candidates = Callable[[SubjectSession], Iterator[tuple[str, Run]]]
 
 
-def _run(candidates: Candidates, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
-    asked = [(name, run) for name, run in candidates(bench) if bench.capabilities.obstacle(run) is not None]
+def _run(candidates: Candidates, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
+    asked = [(name, run) for name, run in candidates(session) if session.capabilities.obstacle(run) is not None]
     if not asked:
-        raise SkippedRunError(f"{bench.capabilities.name} declares all of them")
-    ignored = [name for name, run in asked if not _refuses(bench, run)]
+        raise SkippedRunError(f"{session.capabilities.name} declares all of them")
+    ignored = [name for name, run in asked if not _refuses(session, run)]
     if ignored:
         trial = _trial()
         raise CheckFailure(
@@ -53,12 +57,12 @@ def _run(candidates: Candidates, bench: Bench, seed: int) -> Evidence:  # noqa: 
                 case={"asked": ignored, **trial.describe()},
             )
         )
-    return Evidence(text=f"{len(asked)} undeclared requests refused: {', '.join(name for name, _ in asked)}")
+    return Observation(text=f"{len(asked)} undeclared requests refused: {', '.join(name for name, _ in asked)}")
 
 
-def _refuses(bench: Bench, run: Run) -> bool:
+def _refuses(session: SubjectSession, run: Run) -> bool:
     try:
-        bench.subject.run(run)
+        session.subject.run(run)
     except Exception:  # Whatever an engine raises is a refusal.
         return True
     return False
@@ -70,9 +74,9 @@ def _trial() -> Trial:
     return Trial(pair=pair, requests=(request,))
 
 
-def _options(bench: Bench) -> Iterator[tuple[str, Run]]:
+def _options(session: SubjectSession) -> Iterator[tuple[str, Run]]:
     trial = _trial()
-    place = bench.place(trial.pair)
+    place = session.place(trial.pair)
     request = trial.requests[0]
     for name, settings in _ASKED.items():
         asked = replace(request, options=replace(request.options, **settings))
@@ -81,22 +85,57 @@ def _options(bench: Bench) -> Iterator[tuple[str, Run]]:
         yield name, replace(trial, schedule=schedule).run(place)
 
 
-def _calls(bench: Bench) -> Iterator[tuple[str, Run]]:
+def _calls(session: SubjectSession) -> Iterator[tuple[str, Run]]:
     trial = _trial()
-    place = bench.place(trial.pair)
+    place = session.place(trial.pair)
     request = trial.requests[0]
     for rule in Acceptance:
         options = replace(request.options, acceptance=rule, temperature=1.0)
         yield f"the rule {rule.value}", replace(trial, requests=(replace(request, options=options),)).run(place)
-    deeper = replace(request.options, max_proposals=bench.capabilities.max_proposals + 1)
+    deeper = replace(request.options, max_proposals=session.capabilities.max_proposals + 1)
     yield "a larger K", replace(trial, requests=(replace(request, options=deeper),)).run(place)
     yield "injected randomness", replace(trial.run(place), choices=())
     yield "cancellation", replace(trial, requests=(replace(request, cancel_after=2),)).run(place)
     yield "a second request", replace(trial, requests=(request, request)).run(place)
 
 
+def _foreign_drafts(session: SubjectSession) -> Iterator[tuple[str, Run]]:
+    """Drafts whose ids are not the target's: of another size, and with another string for an id."""
+    pair, smaller = crafted_pair("table-eos"), crafted_pair("table-near")
+    place, small = session.place(pair), session.place(smaller)
+    request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=1, max_proposals=2))
+    run = Trial(pair=pair, requests=(request,)).run(place)
+    yield "a draft of more ids", replace(run, checkpoint=Checkpoint(target=small.target, draft=place.draft))
+    renamed = session.directory / "renamed-draft"
+    shutil.copytree(place.draft, renamed, dirs_exist_ok=True)
+    tokenizer = renamed / "tokenizer.json"
+    content = json.loads(tokenizer.read_text(encoding="utf-8"))
+    first, second, *_ = vocabulary = content["model"]["vocab"]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    tokenizer.write_text(json.dumps(content), encoding="utf-8")
+    yield "a draft of another tokenizer", replace(run, checkpoint=Checkpoint(target=place.target, draft=renamed))
+
+
+def _refuse_drafts(session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
+    taken = [name for name, run in _foreign_drafts(session) if not _refuses(session, run)]
+    if taken:
+        raise CheckFailure(
+            Counterexample(message=f"it decoded with {' and with '.join(taken)}", case={"pair": "table-eos"})
+        )
+    return Observation(text="drafts of other sizes and of another tokenizer refused")
+
+
 def checks() -> Iterator[Check]:
-    """One check for options, one for rules and sizes."""
+    """One check for options, one for rules and sizes, one for drafts that belong to another target."""
+    yield Check(
+        id="path.foreign-draft-is-refused",
+        rule="capability.same-vocabulary",
+        kind=Kind.PATH,
+        tier=Tier.QUICK,
+        about="A draft whose ids mean other tokens than the target's is refused.",
+        needs=Needs(proposals=2, engines=ENGINES),
+        run=_refuse_drafts,
+    )
     yield Check(
         id="path.undeclared-option-is-refused",
         rule="capability.no-silent-fallback",

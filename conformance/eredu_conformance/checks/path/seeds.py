@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
 from eredu_conformance.checks.path.cases import DEPTH, RULES, label
 from eredu_conformance.checks.roots import root
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions
@@ -56,9 +57,11 @@ def _call_seed(acceptance: Acceptance, seed: int) -> Trial:
     return Trial(pair=pair, requests=requests, seed=root(seed, "path.call-seed"))
 
 
-def _run(acceptance: Acceptance, make: Callable[[Acceptance, int], Trial], bench: Bench, seed: int) -> Evidence:
+def _run(
+    acceptance: Acceptance, make: Callable[[Acceptance, int], Trial], session: SubjectSession, seed: int
+) -> Observation:
     trial = make(acceptance, seed)
-    outputs = [answer.tokens for answer in bench.answers(trial)]
+    outputs = [answer.tokens for answer in session.answers(trial)]
     if len(set(outputs)) < len(outputs):
         raise CheckFailure(
             Counterexample(
@@ -67,4 +70,4 @@ def _run(acceptance: Acceptance, make: Callable[[Acceptance, int], Trial], bench
                 case=trial.describe(),
             )
         )
-    return Evidence(text=f"{REQUESTS} outputs of {TOKENS} tokens, all different")
+    return Observation(text=f"{REQUESTS} outputs of {TOKENS} tokens, all different")

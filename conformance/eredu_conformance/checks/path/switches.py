@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Evidence, Kind, Needs
+from eredu_conformance.checks.check import Check, Kind, Needs
 from eredu_conformance.checks.comparing import require_equal
+from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.path.cases import DEPTH, PAIRS, RULES, label, switched_trial
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Answer, Feature, Schedule
 
@@ -66,6 +67,7 @@ SWITCHES = (
         schedule=Schedule(lookahead=True, max_branches=1),
         base=Schedule(lookahead=True, max_branches=8),
         needs=_LOOKAHEAD,
+        settings=frozenset({"max_branches"}),
     ),
     Switch(
         name="prefill-chunk",
@@ -101,14 +103,14 @@ def checks() -> Iterator[Check]:
                 )
 
 
-def _run(name: str, acceptance: Acceptance | None, switch: Switch, bench: Bench, seed: int) -> Evidence:
+def _run(name: str, acceptance: Acceptance | None, switch: Switch, session: SubjectSession, seed: int) -> Observation:
     changed = replace(_with_depth(switched_trial(name, acceptance, seed), switch.depth), schedule=switch.schedule)
 
     def due(trial: Trial) -> tuple[Answer, ...]:
-        return bench.answers(replace(_with_depth(trial, None), schedule=switch.base))
+        return session.answers(replace(_with_depth(trial, None), schedule=switch.base))
 
-    compared = require_equal(bench, changed, due, what=f"decoding with and without '{switch.name}'")
-    return Evidence(text=f"{compared} tokens equal")
+    compared = require_equal(session, changed, due, what=f"decoding with and without '{switch.name}'")
+    return Observation(text=f"{compared} tokens equal")
 
 
 def _with_depth(trial: Trial, depth: int | None) -> Trial:

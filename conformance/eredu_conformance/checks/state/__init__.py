@@ -1,4 +1,4 @@
-"""Checks of the state: what caches, books and boundaries hold, as far as tokens, counters and traces show it.
+"""Checks of the state: what caches, statistics and boundaries hold, as far as tokens, counters and traces show it.
 
 The crafted laws depend on every cached row, its order and its position, so a wrong state is a wrong token. The
 white-box half (snapshots of the caches themselves) belongs to the engine's own tests.
@@ -7,7 +7,7 @@ white-box half (snapshots of the caches themselves) belongs to the engine's own 
 from __future__ import annotations
 
 from eredu_conformance.checks.check import Check
-from eredu_conformance.checks.state import books, boundary, prefill, reference_books, rollback, windows
+from eredu_conformance.checks.state import boundary, prefill, reference_statistics, rollback, statistics, windows
 
 
 def checks() -> tuple[Check, ...]:
@@ -16,7 +16,7 @@ def checks() -> tuple[Check, ...]:
         *rollback.checks(),
         *windows.checks(),
         *prefill.checks(),
-        *books.checks(),
-        *reference_books.checks(),
+        *statistics.checks(),
+        *reference_statistics.checks(),
         *boundary.checks(),
     )

@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
 from eredu_conformance.checks.forced_pairs import SENSITIVE, forced_pair
 from eredu_conformance.checks.roots import root
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule, SkippedRunError
 
@@ -32,11 +33,11 @@ def checks() -> Iterator[Check]:
         )
 
 
-def _run(name: str, bench: Bench, seed: int) -> Evidence:
+def _run(name: str, session: SubjectSession, seed: int) -> Observation:
     commits = 0
-    for acceptance in bench.capabilities.acceptance:
-        trial = _trial(name, acceptance, bench, seed)
-        trace = bench.result(trial).trace
+    for acceptance in session.capabilities.acceptance:
+        trial = _trial(name, acceptance, session, seed)
+        trace = session.result(trial).trace
         if trace is None:
             raise CheckFailure(
                 Counterexample(message="traces are declared, and the result has none", case=trial.describe())
@@ -44,7 +45,7 @@ def _run(name: str, bench: Bench, seed: int) -> Evidence:
         commits += check_lengths(trial, trace)
     if commits == 0:
         raise SkippedRunError("its trace has no commit with a cache length")
-    return Evidence(text=f"{commits} commits and cancellations, the leading token uncached behind each")
+    return Observation(text=f"{commits} commits and cancellations, the leading token uncached behind each")
 
 
 def check_lengths(trial: Trial, trace: Sequence[Mapping[str, Any]]) -> int:
@@ -77,9 +78,9 @@ def check_lengths(trial: Trial, trace: Sequence[Mapping[str, Any]]) -> int:
     return checked
 
 
-def _trial(name: str, acceptance: Acceptance, bench: Bench, seed: int) -> Trial:
+def _trial(name: str, acceptance: Acceptance, session: SubjectSession, seed: int) -> Trial:
     pair = forced_pair(name, 2)
-    features = bench.capabilities.features
+    features = session.capabilities.features
     options = RunOptions(max_tokens=TOKENS, temperature=0.7, max_proposals=3, acceptance=acceptance)
     requests = [
         Request(prompt=pair.prompt, options=replace(options, seed=root(seed, f"state.cache-length/{name}", index)))

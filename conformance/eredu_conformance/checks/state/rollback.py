@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
+from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.forced_pairs import PARTS, SENSITIVE, forced_pair
 from eredu_conformance.checks.state.simulation import greedy_rounds
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Feature, Request, RunOptions, Schedule
 
@@ -39,7 +40,7 @@ def checks() -> Iterator[Check]:
                 )
 
 
-def _run(name: str, depth: int, ahead: bool, bench: Bench, seed: int) -> Evidence:  # noqa: FBT001, ARG001
+def _run(name: str, depth: int, ahead: bool, session: SubjectSession, seed: int) -> Observation:  # noqa: FBT001, ARG001
     lengths: Counter[int] = Counter()
     compared = 0
     for part in (None, *PARTS):
@@ -47,12 +48,12 @@ def _run(name: str, depth: int, ahead: bool, bench: Bench, seed: int) -> Evidenc
         request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=TOKENS, max_proposals=depth))
         trial = Trial(pair=pair, requests=(request,), schedule=Schedule(lookahead=ahead))
         compared += require_equal(
-            bench, trial, greedy_due, what=f"greedy decoding with K = {depth} and the law's argmax"
+            session, trial, greedy_due, what=f"greedy decoding with K = {depth} and the law's argmax"
         )
         rounds = greedy_rounds(pair, pair.prompt, proposals=depth, tokens=TOKENS)
         lengths.update(item.accepted for item in rounds if item.proposed == depth)
     seen = ", ".join(f"{count} of {length}" for length, count in sorted(lengths.items()))
-    return Evidence(
+    return Observation(
         text=f"{compared} tokens equal; by the rules, rounds by accepted length: {seen}",
         figures={"rounds_by_length": dict(sorted(lengths.items()))},
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
+from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.forced_pairs import PARTS, forced_pair
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Feature, Request, RunOptions
 
@@ -33,7 +34,7 @@ def checks() -> Iterator[Check]:
             )
 
 
-def _run(name: str, depth: int, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+def _run(name: str, depth: int, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     compared = offsets = 0
     for part in (None, *PARTS[:2]) if depth else (None,):
         pair = forced_pair(name, part)
@@ -49,6 +50,6 @@ def _run(name: str, depth: int, bench: Bench, seed: int) -> Evidence:  # noqa: A
         offsets += len(requests)
         trial = Trial(pair=pair, requests=requests)
         compared += require_equal(
-            bench, trial, greedy_due, what=f"decoding past the window with K = {depth} and the law's argmax"
+            session, trial, greedy_due, what=f"decoding past the window with K = {depth} and the law's argmax"
         )
-    return Evidence(text=f"{offsets} prompts around the window's size, {compared} tokens equal")
+    return Observation(text=f"{offsets} prompts around the window's size, {compared} tokens equal")

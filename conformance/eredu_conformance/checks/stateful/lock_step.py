@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.protocol import SkippedRunError
 
 PROGRAMS = {Tier.QUICK: 8, Tier.STANDARD: 40, Tier.NIGHTLY: 400}
@@ -32,13 +33,13 @@ def checks() -> Iterator[Check]:
                 rule=rule,
                 kind=Kind.STATEFUL,
                 tier=tier,
-                about="Scheduler and machine agree on phases, caches, blocks, events and books after every action.",
+                about="Scheduler and machine agree on phases, caches, blocks, events, statistics after every action.",
                 needs=Needs(engines=frozenset({"eredu"})),
                 run=partial(_run, name, programs),
             )
 
 
-def _run(name: str, programs: int, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001 (no checkpoint is needed)
+def _run(name: str, programs: int, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001 (no checkpoint is needed)
     if find_spec("hypothesis") is None:
         raise SkippedRunError("hypothesis is not installed: pip install 'eredu[test]'")
     from eredu_conformance.checks.stateful.running import run_programs  # noqa: PLC0415
@@ -48,7 +49,7 @@ def _run(name: str, programs: int, bench: Bench, seed: int) -> Evidence:  # noqa
         raise CheckFailure(
             Counterexample(message=found.message, case={"machine": name, "program": list(found.program)})
         )
-    return Evidence(
+    return Observation(
         text=f"{programs} programs of up to {STEPS} actions in lock-step",
         figures={"programs": programs, "steps": STEPS},
     )

@@ -91,7 +91,12 @@ class LockStepMachine(RuleBasedStateMachine):
         self.step.cancel_at_next_event(data.draw(st.integers(0, self.requests - 1), label="request"))
 
     @precondition(lambda self: self.may_fail)
-    @rule(method=st.sampled_from(RAISING), after=st.booleans(), place=st.integers(0, 2), whole=st.booleans())
+    @rule(
+        method=st.sampled_from((*RAISING, "submit", "submit")),
+        after=st.booleans(),
+        place=st.integers(0, 2),
+        whole=st.booleans(),
+    )
     def fail(self, method: str, place: int, *, after: bool, whole: bool) -> None:
         """Let one of the next calls of a method raise; of a submission, for one member of a group or for all."""
         assert self.step is not None

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
 from eredu_conformance.checks.shrinking import shrink
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trace.situations import DEPTH, SITUATIONS, Situation
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Answer, Feature, RunResult, SkippedRunError
@@ -16,47 +17,51 @@ from eredu_spec.trace import TraceFormError, check
 
 RULES: tuple[Acceptance | None, ...] = (None, Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED)
 QUICK_RULES = (None, Acceptance.REJECTION)
+SHORT_DRAFT = "table-near-short-draft"
 PAIRS = {"table-near": Tier.QUICK, "order-2": Tier.STANDARD, "table-equal": Tier.STANDARD}
 
 
 def checks() -> Iterator[Check]:
-    """One check for each pair, situation and rule of acceptance."""
-    for name, tier in PAIRS.items():
-        for situation in SITUATIONS:
-            for acceptance in RULES:
-                label = acceptance.value if acceptance else "greedy"
-                yield Check(
-                    id=f"trace.{situation.name}/{name}/{label}",
-                    rule=situation.rule,
-                    kind=Kind.TRACE,
-                    tier=tier if acceptance in QUICK_RULES else max(tier, Tier.STANDARD, key=lambda each: each.rank),
-                    about=f"The trace of the situation '{situation.name}' is a run of the machine of the spec.",
-                    needs=Needs(
-                        features=situation.features | {Feature.TRACES, Feature.SEEDS},
-                        options=situation.settings,
-                        acceptance=acceptance,
-                        proposals=DEPTH,
-                        batch=situation.count,
-                    ),
-                    run=partial(_run, name, situation, acceptance),
-                )
+    """One check for each pair, situation and rule of acceptance; branches also beside a draft of a short context."""
+    cases = [(name, tier, situation) for name, tier in PAIRS.items() for situation in SITUATIONS]
+    (ahead,) = (situation for situation in SITUATIONS if situation.name == "lookahead")
+    for name, tier, situation in (*cases, (SHORT_DRAFT, Tier.QUICK, ahead)):
+        for acceptance in RULES:
+            label = acceptance.value if acceptance else "greedy"
+            yield Check(
+                id=f"trace.{situation.name}/{name}/{label}",
+                rule=situation.rule,
+                kind=Kind.TRACE,
+                tier=tier if acceptance in QUICK_RULES else max(tier, Tier.STANDARD, key=lambda each: each.rank),
+                about=f"The trace of the situation '{situation.name}' is a run of the machine of the spec.",
+                needs=Needs(
+                    features=situation.features | {Feature.TRACES, Feature.SEEDS},
+                    options=situation.settings,
+                    acceptance=acceptance,
+                    proposals=DEPTH,
+                    batch=situation.count,
+                ),
+                run=partial(_run, name, situation, acceptance),
+            )
 
 
-def _run(name: str, situation: Situation, acceptance: Acceptance | None, bench: Bench, seed: int) -> Evidence:
+def _run(
+    name: str, situation: Situation, acceptance: Acceptance | None, session: SubjectSession, seed: int
+) -> Observation:
     trial = situation.trial(name, acceptance, seed)
-    result = bench.result(trial)
+    result = session.result(trial)
     broken = finding_of(result, ring=situation.ring)
     if broken is None:
-        return Evidence(text=f"{len(result.trace or ())} events follow the machine")
+        return Observation(text=f"{len(result.trace or ())} events follow the machine")
 
     def fails(smaller: Trial) -> bool:
         try:
-            return finding_of(bench.result(smaller), ring=situation.ring) is not None
+            return finding_of(session.result(smaller), ring=situation.ring) is not None
         except (SkippedRunError, CheckFailure, ValueError):
             return False
 
-    smallest = shrink(trial, fails)
-    broken = finding_of(bench.result(smallest), ring=situation.ring) or broken
+    smallest = shrink(trial, fails, most_attempts=session.shrinking)
+    broken = finding_of(session.result(smallest), ring=situation.ring) or broken
     raise CheckFailure(Counterexample(message=broken, history=smallest.requests[0].prompt, case=smallest.describe()))
 
 
@@ -87,8 +92,8 @@ def _difference(events: Sequence[Mapping[str, Any]], answers: Sequence[Answer]) 
         finish = own[-1]["finish"]
         if finish != answer.finish.value:
             return f"request {number} ended with {finish} by its trace and {answer.finish.value} by its answer"
-        books = answer.statistics or {}
+        statistics = answer.statistics or {}
         for name, count in own[-1]["statistics"].items():
-            if books.get(name, count) != count:
-                return f"request {number} has {name} = {count} by its trace and {books[name]} by its answer"
+            if statistics.get(name, count) != count:
+                return f"request {number} has {name} = {count} by its trace and {statistics[name]} by its answer"
     return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from eredu_conformance.checks.pairs import every_pair
 from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.trial import Trial
-from eredu_conformance.crafted import CheckpointPair, crafted_pair
+from eredu_conformance.crafted import CheckpointPair
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule
 
 DEPTH = 3
@@ -83,7 +84,7 @@ class Situation:
 
     def trial(self, pair_name: str, acceptance: Acceptance | None, seed: int) -> Trial:
         """The situation on a pair of checkpoints."""
-        pair = crafted_pair(pair_name)
+        pair = every_pair()[pair_name]
         options = RunOptions(
             max_tokens=TOKENS, max_proposals=DEPTH, acceptance=acceptance, temperature=1.0 if acceptance else 0.0
         )
@@ -100,7 +101,7 @@ _BOUNDED = frozenset({"max_in_flight"})
 SITUATIONS = (
     Situation(name="rounds", rule="commit.order"),
     Situation(name="plain", rule="draft.empty-block-is-plain", vary=_without_proposals),
-    Situation(name="ring", rule="scheduling.ring", ring=True, count=4),
+    Situation(name="ring", rule="scheduling.ring", ring=True, count=4, settings=_BOUNDED),
     Situation(
         name="prefill",
         rule="scheduling.prefill-in-chunks",
@@ -123,6 +124,7 @@ SITUATIONS = (
         schedule=Schedule(lookahead=True, max_branches=1),
         ring=True,
         features=_AHEAD,
+        settings=frozenset({"max_branches"}),
     ),
     Situation(
         name="adaptive",

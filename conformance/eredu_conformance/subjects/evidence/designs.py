@@ -77,7 +77,11 @@ def _short(length: int, proposals: int, rule: AcceptanceRule = AcceptanceRule.RE
 
 
 DESIGNS: dict[str, PowerDesign] = {
-    **{fault.name: _BLOCK if fault.name.startswith("block-") else _PLAIN for fault in FAULTS if fault.killer == "law"},
+    **{
+        fault.name: _BLOCK if fault.name.startswith("block-") else _PLAIN
+        for fault in FAULTS
+        if fault.killed_by.startswith("law.")
+    },
     **dict.fromkeys(
         (
             "residual-is-the-target",
@@ -119,9 +123,16 @@ DESIGNS: dict[str, PowerDesign] = {
         request=_short(64, 2, AcceptanceRule.BLOCK), vocabulary=3, seeds=(524,), drafter_seed=77
     ),
 }
-"""A design for every fault whose declared oracle is the exact law."""
+"""A design for every fault whose declared killer is a check of the law."""
+
+_TOO_SMALL = "moves probabilities by 10^-3 of themselves at the most; the exact law kills it"
+_TOO_RARE = "shows once in 2^24 coins; the exact law kills it"
 
 UNSEEN: dict[str, str] = {
+    "draft-drawn-in-bfloat16": _TOO_SMALL,
+    "q-recorded-in-float32": _TOO_SMALL,
+    "coin-zero-accepts-the-impossible": _TOO_RARE,
+    "coin-rounded-to-one": _TOO_RARE,
     "ratio-in-half-precision": "moves the ratio of probabilities above 6e-5 by at most 2^-10 of itself, a total "
     "variation of about 1e-4 and, by estimate, 1e9 tokens. As with a draft drawn in bfloat16, sampling is the wrong "
     "instrument, and the exact law kills it",

@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 
-from eredu_conformance.oracles.enumeration import EnumeratingSource, enumerate_law
+from eredu_conformance.harness.enumeration import EnumeratingSource, enumerate_law
 from eredu_conformance.subjects.evidence.checkpoint_subject import CheckpointSubject
 from eredu_conformance.subjects.evidence.laws import Distance
 from eredu_reference.rows import Row, processed_row

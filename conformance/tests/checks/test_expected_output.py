@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from eredu_conformance.checks.expected_output import PlainOracle, sampling_of
+from eredu_conformance.checks.expected_output import ExpectedOutput, sampling_of
 from eredu_conformance.checks.path.options import SETTINGS, option_trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Finish, Request, RunOptions
-from eredu_conformance.subjects.reference import CraftedModel
+from eredu_conformance.subjects.crafted_model import CraftedModel
 from eredu_reference import Request as ReferenceRequest
 from eredu_reference import decode_plain
 
@@ -29,7 +29,7 @@ def test_greedy_is_the_references_plain_decoding(name: str, option: str) -> None
             sampling=sampling_of(request.options),
         ),
     )
-    assert PlainOracle(target, request).greedy().tokens == plain.tokens
+    assert ExpectedOutput(target, request).greedy().tokens == plain.tokens
 
 
 @pytest.mark.parametrize("option", SETTINGS)
@@ -39,13 +39,13 @@ def test_each_option_moves_some_greedy_path(option: str) -> None:
         request = option_trial(name, SETTINGS[option], depth=0).requests[0]
         neutral = replace(request, options=RunOptions(max_tokens=request.options.max_tokens))
         target = crafted_pair(name).target
-        moved.append(PlainOracle(target, request).greedy() != PlainOracle(target, neutral).greedy())
+        moved.append(ExpectedOutput(target, request).greedy() != ExpectedOutput(target, neutral).greedy())
     assert any(moved), f"no check could tell whether {option} was ignored"
 
 
-def _oracle(**options: object) -> PlainOracle:
+def _oracle(**options: object) -> ExpectedOutput:
     pair = crafted_pair("cycle")
-    return PlainOracle(pair.target, Request(prompt=pair.prompt, options=RunOptions(**options)))  # type: ignore[arg-type]
+    return ExpectedOutput(pair.target, Request(prompt=pair.prompt, options=RunOptions(**options)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_endings(options: dict[str, object], tokens: tuple[int, ...], finish: Fi
 def test_the_law_is_a_law_and_stops_where_outputs_do() -> None:
     pair = crafted_pair("table-eos")
     options = RunOptions(max_tokens=4, temperature=1.0, eos_ids=(4,), frequency_penalty=0.5)
-    law = PlainOracle(pair.target, Request(prompt=pair.prompt, options=options)).law()
+    law = ExpectedOutput(pair.target, Request(prompt=pair.prompt, options=options)).law()
     assert math.isclose(sum(law.values()), 1)
     assert {len(output) for output in law} == {1, 2, 3, 4}
     assert all(4 not in output[:-1] for output in law)

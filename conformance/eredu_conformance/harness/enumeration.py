@@ -127,8 +127,3 @@ def enumerate_law(
         for depth, others in enumerate(source.others, start=len(script)):
             pending += [(*source.taken[:depth], other) for other in others]
     return law
-
-
-def total_variation(left: dict[OutcomeT, float], right: dict[OutcomeT, float]) -> float:
-    """Half the sum of absolute differences over all outcomes."""
-    return sum(abs(left.get(key, 0.0) - right.get(key, 0.0)) for key in left.keys() | right.keys()) / 2

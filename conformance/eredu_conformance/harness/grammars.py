@@ -1,4 +1,4 @@
-"""Small grammars for cases: one that completes, and one that begins with a trigger."""
+"""Small grammars: one that completes, and one that begins with a trigger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Books: counters that balance and that tell the rounds there were; a drafter whose state drifts shows in them."""
+"""Statistics: counters that balance and that tell the rounds there were; a drafter whose state drifts shows in them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
 from eredu_conformance.checks.comparing import first_difference, greedy_due
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
 from eredu_conformance.checks.forced_pairs import PARTS, SENSITIVE, forced_pair
 from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.state.simulation import greedy_rounds
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Acceptance, Answer, Feature, Request, RunOptions, Schedule, SkippedRunError
@@ -60,33 +61,33 @@ def checks() -> Iterator[Check]:
             )
 
 
-def _accepted(name: str, depth: int, bench: Bench, seed: int) -> Evidence:  # noqa: ARG001
+def _accepted(name: str, depth: int, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     """An engine may clip its last round at the budget itself instead of one below it: both counts are right."""
     seen = 0
     for part in (None, *PARTS):
         pair = forced_pair(name, part)
         request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=TOKENS, max_proposals=depth))
         trial = Trial(pair=pair, requests=(request,))
-        answers = bench.answers(trial)
+        answers = session.answers(trial)
         if first_difference(answers, greedy_due(trial)) is not None:
             raise SkippedRunError("its output is not the law's, so its count of accepted proposals says nothing")
-        books = _books(answers, trial)[0]
+        statistics = _statistics(answers, trial)[0]
         rounds = greedy_rounds(pair, pair.prompt, proposals=depth, tokens=TOKENS)
         due = sum(item.accepted for item in rounds)
-        if not due <= int(books["accepted"]) <= due + 1:
+        if not due <= int(statistics["accepted"]) <= due + 1:
             raise CheckFailure(
                 Counterexample(
-                    message=f"{books['accepted']} proposals accepted where the laws agree on {due} "
+                    message=f"{statistics['accepted']} proposals accepted where the laws agree on {due} "
                     f"({pair.name}, K = {depth}): the drafter's state is not that of the committed tokens",
                     history=pair.prompt,
                     case=trial.describe(),
                 )
             )
         seen += due
-    return Evidence(text=f"{seen} proposals accepted, as the laws agree", figures={"accepted": seen})
+    return Observation(text=f"{seen} proposals accepted, as the laws agree", figures={"accepted": seen})
 
 
-def _balance(rule: str, acceptance: Acceptance, bench: Bench, seed: int) -> Evidence:
+def _balance(rule: str, acceptance: Acceptance, session: SubjectSession, seed: int) -> Observation:
     left, right = BALANCES[rule]
     pair = crafted_pair("table-near")
     options = RunOptions(max_tokens=14, temperature=1.0, max_proposals=3, acceptance=acceptance)
@@ -94,25 +95,25 @@ def _balance(rule: str, acceptance: Acceptance, bench: Bench, seed: int) -> Evid
         Request(prompt=pair.prompt, options=replace(options, seed=root(seed, f"state.books/{rule}", index)))
         for index in range(3)
     )
-    ahead = Feature.LOOKAHEAD in bench.capabilities.features
+    ahead = Feature.LOOKAHEAD in session.capabilities.features
     trial = Trial(pair=pair, requests=requests, schedule=Schedule(lookahead=ahead))
-    for index, books in enumerate(_books(bench.answers(trial), trial)):
-        if absent := sorted({*left, *right} - books.keys()):
+    for index, statistics in enumerate(_statistics(session.answers(trial), trial)):
+        if absent := sorted({*left, *right} - statistics.keys()):
             raise SkippedRunError(f"its statistics have no {', '.join(absent)}")
-        if sum(books[name] for name in left) != sum(books[name] for name in right):
-            counters = {name: books[name] for name in (*left, *right)}
+        if sum(statistics[name] for name in left) != sum(statistics[name] for name in right):
+            counters = {name: statistics[name] for name in (*left, *right)}
             raise CheckFailure(
                 Counterexample(
-                    message=f"the books of request {index} do not balance: {counters}", case=trial.describe()
+                    message=f"the statistics of request {index} do not balance: {counters}", case=trial.describe()
                 )
             )
-    return Evidence(text=f"{len(requests)} books balance")
+    return Observation(text=f"{len(requests)} statistics balance")
 
 
-def _books(answers: Sequence[Answer], trial: Trial) -> list[Mapping[str, Any]]:
-    books = [answer.statistics for answer in answers]
-    found = [item for item in books if item is not None]
-    if len(found) != len(books):
+def _statistics(answers: Sequence[Answer], trial: Trial) -> list[Mapping[str, Any]]:
+    statistics = [answer.statistics for answer in answers]
+    found = [item for item in statistics if item is not None]
+    if len(found) != len(statistics):
         raise CheckFailure(
             Counterexample(message="statistics are declared, and an answer has none", case=trial.describe())
         )

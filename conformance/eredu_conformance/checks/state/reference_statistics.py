@@ -1,4 +1,4 @@
-"""Books against the reference's: what was drafted, accepted, promoted, reused and thrown away, counter by counter.
+"""Statistics against the reference's: what was drafted, accepted, promoted, reused and thrown away, counter by counter.
 
 Tokens alone cannot show a branch that was kept or dropped by mistake, nor an adaptive decision taken too late;
 counters do.
@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, CheckFailure, Counterexample, Evidence, Kind, Needs, Tier
-from eredu_conformance.checks.reference_twin import COUNTERS, ENGINES, different_books, differs
+from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.reference_twin import COUNTERS, ENGINES, different_statistics, differs
 from eredu_conformance.checks.roots import root
-from eredu_conformance.checks.subject_session import Bench
+from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule
@@ -21,6 +22,8 @@ from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions,
 PAIRS = {"table-equal": Tier.QUICK, "table-near": Tier.QUICK, "table-eos": Tier.STANDARD, "counts": Tier.STANDARD}
 RULES = (None, Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED)
 TOKENS, DEPTH, REQUESTS = 26, 3, 2
+SHORT_BRANCH, MANY_REQUESTS = 2, 8
+"""Branches of a guess and one more, and requests enough for windows in which what was wasted decides."""
 
 SCHEDULES = {
     "off": ("statistics.committed-rounds-only", Schedule()),
@@ -28,6 +31,10 @@ SCHEDULES = {
     "adaptive": (
         "adaptive.disable-when-unpaid",
         Schedule(lookahead=True, adaptive_lookahead=True, adaptive_window=2),
+    ),
+    "short-branches": (
+        "adaptive.planned-not-drawn",
+        Schedule(lookahead=True, adaptive_lookahead=True, adaptive_window=3),
     ),
 }
 """Rule and schedule by name."""
@@ -56,7 +63,7 @@ def checks() -> Iterator[Check]:
                 )
 
 
-def _run(name: str, acceptance: Acceptance | None, schedule: str, bench: Bench, seed: int) -> Evidence:
+def _run(name: str, acceptance: Acceptance | None, schedule: str, session: SubjectSession, seed: int) -> Observation:
     pair = crafted_pair(name)
     ends = () if pair.target.eos is None else (pair.target.eos,)
     options = RunOptions(
@@ -66,12 +73,15 @@ def _run(name: str, acceptance: Acceptance | None, schedule: str, bench: Bench, 
         acceptance=acceptance,
         eos_ids=ends,
     )
+    count = REQUESTS
+    if schedule == "short-branches":
+        options, count = replace(options, lookahead_depth=SHORT_BRANCH), MANY_REQUESTS
     requests = tuple(
         Request(prompt=pair.prompt, options=replace(options, seed=root(seed, f"state.books/{name}", index)))
-        for index in range(REQUESTS)
+        for index in range(count)
     )
     trial = Trial(pair=pair, requests=requests, schedule=SCHEDULES[schedule][1])
-    found = differs(trial, bench, different_books)
+    found = differs(trial, session, different_statistics)
     if found is not None:
         index, place, message = found
         smallest = trial.alone(index)
@@ -83,4 +93,4 @@ def _run(name: str, acceptance: Acceptance | None, schedule: str, bench: Bench, 
                 figures={"output_position": place},
             )
         )
-    return Evidence(text=f"{REQUESTS} books with {len(COUNTERS)} counters equal to the reference's")
+    return Observation(text=f"{count} statistics with {len(COUNTERS)} counters equal to the reference's")
