@@ -26,8 +26,11 @@ LEAST_CHUNK, MOST_CHUNK = 32, 2048
 """Tokens that learning bets wait before they use what they saw: a 16th of all so far, within these bounds."""
 CHUNK_CELLS = 1 << 20
 """Numbers in the rows of one chunk at the most, so that its arrays stay small."""
-SALT = int.from_bytes(b"eredu_validation.evidence", "big")
-"""Keeps V apart from a subject that seeds the same kind of generator alike: to it, 5 and [5, 0] are one seed."""
+SALT = int.from_bytes(b"eredu.evidence", "big")
+"""Keeps V apart from a subject that seeds the same kind of generator alike: to it, 5 and [5, 0] are one seed.
+
+No name of a module: ledgers that were begun with it go on with it.
+"""
 BURDEN = 2.0
 """Tolerances that a deviation must exceed before the charged bets grow; measured for leaks at 2e-3."""
 
