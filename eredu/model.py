@@ -226,8 +226,8 @@ class Model:
 
         Raises as `generate` does.
         """
-        PreparedRequest(prompt=(), options=replace(PLAIN.request, seed=seed))
-        return self._session(self._plan(speculation), seed, trace)
+        checked = replace(PLAIN.request, seed=seed)
+        return self._session(self._plan(speculation), checked.seed or 0, trace)
 
     # ---- what a call comes to ------------------------------------------------------------------------------------
 

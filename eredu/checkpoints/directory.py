@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from eredu.checkpoints.caches import CacheReport, LayerCache, summarize_caches
@@ -13,7 +14,6 @@ from eredu.checkpoints.config import ModelConfig, read_config
 from eredu.checkpoints.family import CONTEXT_KEYS, Family, HeadClaim
 from eredu.checkpoints.heads import HeadReport, broken_assumption, claim_of, decide_heads, head_names
 from eredu.checkpoints.layout import Layout, head_layouts
-from eredu.checkpoints.opened import OpenedCheckpoint
 from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.safetensors_header import SafetensorsHeader, read_directory_headers
 from eredu.checkpoints.tensors import StoredTensor
@@ -24,8 +24,16 @@ from eredu.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class OpenedDirectory(OpenedCheckpoint):
-    """A directory of a target, of an assistant, or of heads alone; for its facts see `OpenedCheckpoint`."""
+class OpenedDirectory:
+    """A directory of a target, of an assistant, or of heads alone. Each file is read once, when it is first asked for.
+
+    Members raise `CheckpointError` where the files do not bear out what is asked.
+
+    Attributes:
+        path: Where it lies.
+    """
+
+    path: Path
 
     @cached_property
     def config(self) -> ModelConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from eredu.checkpoints.caches import (
@@ -20,7 +21,6 @@ from eredu.checkpoints.config import MAX_COUNT, MAX_LAYERS
 from eredu.checkpoints.family import Family
 from eredu.checkpoints.gguf_header import GgufHeader
 from eredu.checkpoints.heads import HeadReport, assistant_report, judge_claim
-from eredu.checkpoints.opened import OpenedCheckpoint
 from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.tensors import StoredTensor
 from eredu.contract.errors import CheckpointError, TokenizerError
@@ -32,13 +32,15 @@ WHOLE_PRECISION = frozenset({"F32", "F16", "BF16", "F64"})
 
 
 @dataclass(frozen=True)
-class OpenedGguf(OpenedCheckpoint):
-    """One file; for its facts see `OpenedCheckpoint`.
+class OpenedGguf:
+    """One file, with the facts of an `OpenedDirectory`; members raise `CheckpointError` where it bears them not out.
 
     Attributes:
+        path: Where it lies.
         header: Its metadata and tensors.
     """
 
+    path: Path
     header: GgufHeader
 
     @property

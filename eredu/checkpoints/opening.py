@@ -8,10 +8,12 @@ from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.gguf_file import OpenedGguf
 from eredu.checkpoints.gguf_header import read_gguf_header
 from eredu.checkpoints.names import resolve_checkpoint
-from eredu.checkpoints.opened import OpenedCheckpoint
 from eredu.checkpoints.safetensors_header import PICKLE_SUFFIXES
 from eredu.contract.errors import CheckpointError
 from eredu.text.tokenizer import Tokenizer
+
+OpenedCheckpoint = OpenedDirectory | OpenedGguf
+"""What is handed down to inspection, loading, heads, tokenizer and matching, so that all decide from the same facts."""
 
 
 def open_checkpoint(path: Path) -> OpenedCheckpoint:

@@ -12,8 +12,7 @@ import mlx.core as mx
 
 from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.gguf_file import OpenedGguf
-from eredu.checkpoints.opened import OpenedCheckpoint
-from eredu.checkpoints.opening import open_checkpoint
+from eredu.checkpoints.opening import OpenedCheckpoint, open_checkpoint
 from eredu.contract.errors import CapabilityError, CheckpointError, OptionError
 from eredu.families.head_loading import load_heads
 from eredu.families.mlx_lm_patches import patch_layers, patch_target

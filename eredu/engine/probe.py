@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -84,17 +84,7 @@ class HeadProbe:
 
     def to_json(self) -> dict[str, Any]:
         """The stable form."""
-        return {
-            "version": VERSION,
-            "tokenizer": self.tokenizer,
-            "rows": self.rows,
-            "wirings": {name: list(accept) for name, accept in self.wirings.items()},
-            "chosen": self.chosen,
-            "stated": self.stated,
-            "depths": list(self.depths),
-            "usable": self.usable,
-            "misreadings": self.misreadings,
-        }
+        return {"version": VERSION, **asdict(self)}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> HeadProbe:

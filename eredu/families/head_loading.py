@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import cast
 
 from eredu.checkpoints.directory import OpenedDirectory
-from eredu.checkpoints.opened import OpenedCheckpoint
+from eredu.checkpoints.opening import OpenedCheckpoint
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.families.folders import parts_named
 from eredu.families.head_tensors import read_head_tensors

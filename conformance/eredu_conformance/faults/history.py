@@ -9,7 +9,7 @@ from eredu_reference import Constraint, Request
 from eredu_reference.constraint import Mask, State, mask_of, state_after
 from eredu_reference.errors import ConstraintError
 from eredu_reference.pieces import process
-from eredu_reference.rows import Row, one_hot, softmax
+from eredu_reference.rows import Row, one_hot, processed_row, softmax
 
 Tokens = tuple[int, ...]
 
@@ -87,7 +87,20 @@ def _mask_that_gives_way(request: Request, logits: Row, history: Tokens, mask: M
         return process(request, logits, history, None)
 
 
+def _prompt_counts(request: Request, logits: Row, history: tuple[int, ...], mask: Mask | None) -> Row:
+    return processed_row(logits, history=history, prompt_length=0, sampling=request.sampling, mask=mask)
+
+
 FAULTS = (
+    Fault(
+        name="penalties-count-the-prompt",
+        rule="verify.processed-order",
+        source="constructed",
+        killed_by="path.option-with-drafter/frequency-penalty/counts/greedy",
+        story="Frequency and presence are counted over prompt and output, where only what was generated counts; with"
+        " and without a drafter alike, so that comparing the two shows nothing.",
+        replace={"target_row": _prompt_counts, "draft_row": _prompt_counts},
+    ),
     Fault(
         name="mask-gives-way",
         rule="constraints.mask-on-every-row",

@@ -47,7 +47,8 @@ class Fault:
         number: Which call of it, from 1, counted over the request if one is named, else over all.
         request: Number of the request that it concerns; None for any.
         after: Whether the call does its work before it raises.
-        whole: Whether a submission raises for the whole group, rather than answer its member with the error.
+        whole: Whether a submission raises for the whole group, rather than answer its member with the error; of other
+            methods nothing.
     """
 
     method: str
@@ -209,7 +210,8 @@ class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
             self.hook(call)
         fault = next((fault for fault in self.faults if self._strikes(fault, call)), None)
         if fault is not None:
-            self.struck.update(self.groups[-1] if fault.whole else [call.request])
+            whole = fault.whole and call.method == "submit"
+            self.struck.update(self.groups[-1] if whole else [call.request])
         return fault
 
     def _strikes(self, fault: Fault, call: Call) -> bool:

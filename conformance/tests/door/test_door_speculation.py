@@ -44,6 +44,11 @@ def test_auto_says_why_nobody_proposes(bare: eredu.Model) -> None:
     assert result.speculation.reason.startswith("plain decoding: there are no prediction heads")
     assert "assistant=…" in result.speculation.reason
     assert bare.speculation == result.speculation
+    with bare.session() as session:
+        session.add(PROMPT, max_tokens=LENGTH)
+        list(session)
+        assert session.tokens(0) == result.tokens
+        assert session.request_statistics(0).requested_depth == result.statistics.requested_depth == 0
     left_aside = eredu.load("tiny-qwen3.5", heads=False)
     assert "or they were left aside" in left_aside.speculation.reason
 

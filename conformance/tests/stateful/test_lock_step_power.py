@@ -26,7 +26,9 @@ from eredu_conformance.checks.stateful.machine import MACHINES
 from eredu_conformance.checks.stateful.running import run_programs
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.subjects.eredu import EreduSubject
+from eredu_conformance.subjects.instrumented_executor import InstrumentedExecutor
 from eredu_conformance.subjects.lock_step import DivergenceError, LockStep, machine_look
+from eredu_conformance.subjects.table_forward import forward
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -210,3 +212,48 @@ def test_schedules_differ_by_what_the_machine_is_told() -> None:
     step = LockStep("near", max_in_flight=2, max_branches=1)
     assert (step.scope.max_in_flight, step.scope.max_branches) == (2, 1)
     assert step.options == MtpSchedulerOptions(max_in_flight=2, max_branches=1)
+
+
+def three_in_a_group(*, fail: bool = False) -> LockStep:
+    step = LockStep("near", adaptive_lookahead=False)
+    for seed in range(3):
+        step.join([0, 1], rule="rejection", seed=seed, max_tokens=12, max_proposals=2)
+    if fail:
+        step.fail_at_next("submit", after=False, place=1)
+    return step
+
+
+def finish(step: LockStep) -> None:
+    while not step.table.scheduler.is_done:
+        step.turn()
+    step.run_to_end()
+    assert step.table.executor.groups[0] == (0, 1, 2)
+
+
+# rule: scheduling.members-end-alone
+def test_a_member_s_failure_that_takes_others_along_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    finish(three_in_a_group(fail=True))
+    right = InstrumentedExecutor.submit
+
+    def wrong(self: Any, group: Any) -> list[Any]:
+        entries = right(self, group)
+        failed = next((entry for entry in entries if isinstance(entry, Exception)), None)
+        return entries if failed is None else [failed for _ in entries]
+
+    monkeypatch.setattr(InstrumentedExecutor, "submit", wrong)
+    with pytest.raises(DivergenceError, match=r"requests \[0, 1, 2\] failed, and \{1\} were struck"):
+        finish(three_in_a_group(fail=True))
+
+
+# rule: scheduling.group-changes-nothing
+def test_rows_of_a_neighbour_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    finish(three_in_a_group())
+    right = forward
+
+    def wrong(*given: Any) -> Any:
+        rows = right(*given)
+        return [*rows[1:], *rows[:1]]
+
+    monkeypatch.setattr("eredu_conformance.subjects.table_executor.forward", wrong)
+    with pytest.raises(DivergenceError, match="in company request 0 has tokens"):
+        finish(three_in_a_group())

@@ -21,15 +21,15 @@ class ExpectedLaw:
     """The law of the outputs of one request.
 
     Attributes:
-        oracle: The request and its checkpoint.
+        plain: The request and its checkpoint, decoded plainly on paper.
     """
 
-    oracle: ExpectedOutput
+    plain: ExpectedOutput
 
     @cached_property
     def outputs(self) -> dict[Output, float]:
         """Probability of each whole output."""
-        return dict(self.oracle.law())
+        return dict(self.plain.law())
 
     @cached_property
     def length(self) -> int:
@@ -56,7 +56,7 @@ class ExpectedLaw:
 
     def _row(self, prefix: Output) -> Row:
         if prefix not in self._rows:
-            self._rows[prefix] = self.oracle.row(prefix)
+            self._rows[prefix] = self.plain.row(prefix)
         return self._rows[prefix]
 
     @cached_property
