@@ -19,6 +19,8 @@ class MtpCheckpointKind(StrEnum):
     """An assistant in a checkpoint of its own."""
     EMBEDDED = "embedded"
     """Prediction heads inside the target's checkpoint."""
+    NONE = "none"
+    """The request's own tokens: proposals need no checkpoint."""
 
 
 class MtpState(StrEnum):

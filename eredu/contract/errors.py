@@ -58,7 +58,7 @@ class SchedulerStalledError(EreduError):
 
 
 class StatisticsError(EreduError):
-    """The counters of a request contradict each other, so the books of the engine are wrong."""
+    """The counters of a request contradict each other, so the statistics of the engine are wrong."""
 
 
 class EngineError(EreduError):

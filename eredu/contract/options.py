@@ -195,6 +195,7 @@ class MtpSchedulerOptions:
         adaptive_window: Resolved branches after which the adaptive decision is taken, again and again.
         max_in_flight: Verifications in flight at once, over all requests.
         max_branches: Lookahead branches alive at once, over all requests.
+        max_group: Requests that one submission verifies together at the most; None has no bound but `max_in_flight`.
         prefill_chunk: Prompt tokens that one prefill turn feeds at the most.
     """
 
@@ -203,6 +204,7 @@ class MtpSchedulerOptions:
     adaptive_window: int = 8
     max_in_flight: int = 4
     max_branches: int = 4
+    max_group: int | None = None
     prefill_chunk: int = 512
 
     def __post_init__(self) -> None:
@@ -211,6 +213,8 @@ class MtpSchedulerOptions:
         _require_count("adaptive_window", self.adaptive_window, 1, 10**6, "resolved branches between two decisions")
         _require_count("max_in_flight", self.max_in_flight, 1, 1024, "at least one verification must run")
         _require_count("max_branches", self.max_branches, 1, 1024, "turn branches off with lookahead=False")
+        if self.max_group is not None:
+            _require_count("max_group", self.max_group, 1, 1024, "1 submits every request alone, None bounds nothing")
         _require_count("prefill_chunk", self.prefill_chunk, 1, 2**20, "tokens fed in one prefill turn")
 
     def with_lookahead(self, enabled: bool) -> MtpSchedulerOptions:  # noqa: FBT001

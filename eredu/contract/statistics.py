@@ -1,4 +1,4 @@
-"""The books of a request and of a schedule: immutable, folded from one report a round, balanced at every commit.
+"""Statistics of a request and of a schedule: immutable, folded from one report a round, balanced at every commit.
 
 A cancelled round leaves no trace here. Times are diagnostic only: nothing ever decides by them, and two runs of one
 seed differ in them.
@@ -156,7 +156,7 @@ class RequestStatistics:
 
     # rule: statistics.committed-rounds-only
     def with_round(self, report: RoundReport) -> RequestStatistics:
-        """The books after one more round. Raises `StatisticsError` if they do not balance."""
+        """The counters after one more round. Raises `StatisticsError` if they do not balance."""
         promoted = report.branch is BranchOutcome.PROMOTED
         clipped = dict(self.clipped)
         clipped[report.clip.value] = clipped.get(report.clip.value, 0) + 1
@@ -191,17 +191,17 @@ class RequestStatistics:
         return after
 
     def closed(self, elapsed_s: float) -> RequestStatistics:
-        """The books of a request that has ended, after `elapsed_s` seconds."""
+        """The counters of a request that has ended, after `elapsed_s` seconds."""
         return replace(self, elapsed_s=elapsed_s)
 
     def check(self) -> None:
         """Check every relation between the counters. Raises `StatisticsError` naming the first that fails."""
         for identity, difference in self._identities().items():
             if difference != 0:
-                raise StatisticsError(f"the books do not balance: {identity} is off by {difference} in {self}")
+                raise StatisticsError(f"the statistics do not balance: {identity} is off by {difference} in {self}")
         for name, chain in self._orders().items():
             if any(small > large for small, large in pairwise(chain)):
-                raise StatisticsError(f"the books contradict each other: {name} is {chain} in {self}")
+                raise StatisticsError(f"the statistics contradict each other: {name} is {chain} in {self}")
 
     def _identities(self) -> dict[str, int]:
         """What must be equal, as differences."""
@@ -278,12 +278,14 @@ class ScheduleStatistics:
     """Counters of one schedule.
 
     Attributes:
-        turns: Actions taken.
+        turns: Actions taken; submitting a group is one.
         actions: Turns by kind of action.
         cross_request_drafts: Drafts made while a verification of another request was in flight.
         peak_live: Requests alive at once, at the most.
         peak_in_flight: Verifications in flight at once, at the most.
         peak_branches: Lookahead branches alive at once, at the most.
+        submissions: Groups submitted, those of one request included.
+        peak_group: Requests of one group, at the most.
         cancelled: Requests cancelled.
         elapsed_s: Seconds from the first turn to the last (diagnostic only).
         requests: Sum over the requests.
@@ -295,6 +297,8 @@ class ScheduleStatistics:
     peak_live: int = 0
     peak_in_flight: int = 0
     peak_branches: int = 0
+    submissions: int = 0
+    peak_group: int = 0
     cancelled: int = 0
     elapsed_s: float = 0.0
     requests: RequestStatistics = field(default_factory=RequestStatistics)

@@ -8,7 +8,7 @@ import mlx.core as mx
 
 from eredu.contract.addresses import draft_key
 from eredu.contract.drafter import History
-from eredu.contract.options import AcceptanceRule
+from eredu.contract.options import AcceptanceRule, GenerationOptions
 from eredu.drafters.draft_block import MlxBlock
 from eredu.mlx.draws import draw, key_rows
 from eredu.mlx.history import HistoryRows
@@ -44,6 +44,11 @@ def propose(history: History, block: MlxBlock, logits: mx.array) -> None:
         key = draft_key(request.randomness, options.acceptance, round_position=start, index=index)
         token = draw(scores, key_rows([key]))
     mx.async_eval(token)
+    append_proposal(options, block, token, scores)
+
+
+def append_proposal(options: GenerationOptions, block: MlxBlock, token: mx.array, scores: mx.array) -> None:
+    """Append a token that was drawn from processed scores, of shapes (1,), uint32, and (1, vocabulary)."""
     block.tokens.append(token)
     if not options.sampling.is_greedy and options.acceptance is not AcceptanceRule.COUPLED:
         # rule: draft.recorded-distribution

@@ -13,6 +13,7 @@ from eredu.contract.errors import CapabilityError, TokenizerError
 from eredu.contract.terminal import OutputText
 from eredu.drafters.assistant import AssistantDrafter
 from eredu.drafters.heads import HeadsDrafter
+from eredu.drafters.lookup import LookupDrafter
 from eredu.drafters.none import NoDrafter
 from eredu.drafters.target_view import MlxDrafter
 from eredu.engine.checkpoint import LoadedCheckpoint
@@ -31,13 +32,18 @@ CUDA_BUCKET = 512
 
 @dataclass(frozen=True)
 class Assistant:
-    """An independent draft model with a tokenizer of its own. The drafter type of `MlxBackend`."""
+    """An independent draft model with a tokenizer of its own: a drafter of `MlxBackend`."""
 
     checkpoint: LoadedCheckpoint
 
 
 @dataclass(frozen=True)
-class MlxBackend(SpeculativeGenerationBackend[Assistant]):
+class Lookup:
+    """Suffix lookup in prompt and output, which needs no model: the other drafter of `MlxBackend`."""
+
+
+@dataclass(frozen=True)
+class MlxBackend(SpeculativeGenerationBackend[Assistant | Lookup]):
     """Decoding on MLX: Metal, CUDA or CPU, whichever MLX was built for.
 
     Attributes:
@@ -65,12 +71,20 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant]):
         """Streaming text with the target's tokenizer."""
         return None if self.target.tokenizer is None else self.target.tokenizer.stream(stop_strings)
 
-    def mtp_capability(self, drafter: Assistant | None) -> MtpCapability:
-        """Ready where there is a drafter, heads or an assistant, and every cache in use rolls back exactly."""
-        if drafter is None and self.target.heads is None:
-            return MtpCapability.unavailable()
-        kind = MtpCheckpointKind.EMBEDDED if drafter is None else MtpCheckpointKind.SEPARATE
-        for checkpoint in (self.target, *([] if drafter is None else [drafter.checkpoint])):
+    def mtp_capability(self, drafter: Assistant | Lookup | None) -> MtpCapability:
+        """Ready where there is a drafter, and every cache in use rolls back exactly."""
+        checkpoints = [self.target]
+        match drafter:
+            case None:
+                if self.target.heads is None:
+                    return MtpCapability.unavailable()
+                kind = MtpCheckpointKind.EMBEDDED
+            case Assistant(checkpoint=checkpoint):
+                kind = MtpCheckpointKind.SEPARATE
+                checkpoints.append(checkpoint)
+            case Lookup():
+                kind = MtpCheckpointKind.NONE
+        for checkpoint in checkpoints:
             if _kinds_without_rollback(checkpoint):
                 return MtpCapability.unsupported(kind, checkpoint.architecture)
         return MtpCapability.ready(kind)
@@ -81,8 +95,8 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant]):
         yield MlxExecutor(self.target_model, NoDrafter(), self.placement)
 
     @contextmanager
-    def speculative_executor(self, drafter: Assistant | None) -> Iterator[MlxExecutor]:
-        """An executor that proposes with an assistant, or (None) with the target's heads.
+    def speculative_executor(self, drafter: Assistant | Lookup | None) -> Iterator[MlxExecutor]:
+        """An executor that proposes with an assistant, by lookup, or (None) with the target's heads.
 
         Raises `CapabilityError` where a cache cannot be rolled back exactly, `TokenizerError` where the assistant's
         tokenizer is not the target's.
@@ -91,14 +105,18 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant]):
         _require_rollback("target", self.target)
         yield MlxExecutor(self.target_model, self.make_drafter(drafter), self.placement)
 
-    def make_drafter(self, drafter: Assistant | None) -> MlxDrafter:
+    def make_drafter(self, drafter: Assistant | Lookup | None) -> MlxDrafter:
         """The drafter that a caller means; raises as `speculative_executor`. Here alone their kinds are told apart."""
-        if drafter is not None:
-            _require_rollback("assistant", drafter.checkpoint)
-            return AssistantDrafter(self.assistant_model(drafter), self.placement)
-        if self.target.heads is None:
-            raise CapabilityError("this target has no heads that eredu can use; give an assistant")
-        return HeadsDrafter(self.target.heads, self.target_model, self.placement)
+        match drafter:
+            case None:
+                if self.target.heads is None:
+                    raise CapabilityError("this target has no heads that eredu can use; give an assistant")
+                return HeadsDrafter(self.target.heads, self.target_model, self.placement)
+            case Assistant(checkpoint=checkpoint):
+                _require_rollback("assistant", checkpoint)
+                return AssistantDrafter(self.assistant_model(drafter), self.placement)
+            case Lookup():
+                return LookupDrafter(self.target_model.vocabulary_size)
 
     @cached_property
     def target_model(self) -> TargetModel:

@@ -1,4 +1,4 @@
-"""The outbox: events that are already true and not yet told."""
+"""The queue of events that are already true and not yet told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 from eredu.contract.events import Event, EventSink
 
 
-class Outbox:
+class EventQueue:
     """Tells events in order, one after another, never one inside another.
 
     An event counts as told once the sink was called with it, even if the sink raised: it is not told twice, and the

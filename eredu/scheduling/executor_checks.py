@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from eredu.contract.errors import EreduError
 from eredu.contract.executor import CommitPlan, DraftBlock, VerificationOutcome
 
@@ -13,6 +15,14 @@ def check_block(what: str, block: DraftBlock, wanted: int) -> None:
         raise EreduError(
             f"the executor drafted a {what} of {block.count} tokens where {wanted} were asked for; only the end of the "
             "grammar may make it shorter, and nothing may make it longer"
+        )
+
+
+def check_entries(members: int, entries: Sequence[object]) -> None:
+    """Check what submitting a group gave. Raises `EreduError` unless every member has its entry."""
+    if len(entries) != members:
+        raise EreduError(
+            f"the executor answered a group of {members} with {len(entries)} entries; expected one a member, in order"
         )
 
 

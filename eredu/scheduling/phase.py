@@ -36,6 +36,9 @@ EDGES: dict[Phase, frozenset[Phase]] = {
 SUBMITTED = frozenset({Phase.VERIFICATION_IN_FLIGHT, Phase.LOOKAHEAD_DRAFTING, Phase.LOOKAHEAD_READY, Phase.RESOLUTION})
 """Phases in which a verification of the request may still be running."""
 
+BRANCHING = frozenset({Phase.LOOKAHEAD_DRAFTING, Phase.LOOKAHEAD_READY})
+"""Phases in which the request has a lookahead branch that takes one of the places for branches."""
+
 TERMINAL = frozenset({Phase.COMPLETED, Phase.CANCELLED})
 """Phases that a request never leaves."""
 

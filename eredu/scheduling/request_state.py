@@ -1,10 +1,11 @@
-"""The scheduler's record of one request: the installed state, and the round that is not yet part of it."""
+"""The state of one request under the scheduler: what is installed, and the round that is not yet part of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Generic
 
+from eredu.contract.errors import EreduError
 from eredu.contract.executor import BlockT, SequenceT, VerificationT
 from eredu.contract.request import GenerationRequest
 from eredu.contract.statistics import RequestStatistics
@@ -35,8 +36,8 @@ class Round(Generic[BlockT, VerificationT]):
     drafting_s: float = 0.0
 
 
-@dataclass(slots=True)
-class RequestRecord(Generic[SequenceT, BlockT, VerificationT]):
+@dataclass(slots=True, eq=False)
+class RequestState(Generic[SequenceT, BlockT, VerificationT]):
     """One request under the scheduler.
 
     Attributes:
@@ -47,7 +48,7 @@ class RequestRecord(Generic[SequenceT, BlockT, VerificationT]):
         opened_s: Clock at the opening.
         phase: Where it stands.
         output: Committed output tokens.
-        statistics: Its books.
+        statistics: Its counters, up to the last commit.
         finish: Why it ended, once it has.
         round: The round that is not yet committed.
         cancelling: Whether a callback asked to cancel it.
@@ -74,6 +75,21 @@ class RequestRecord(Generic[SequenceT, BlockT, VerificationT]):
     def committed(self) -> int:
         """Tokens of prompt and output so far."""
         return len(self.request.prompt) + len(self.output)
+
+    @property
+    def current(self) -> Round[BlockT, VerificationT]:
+        """The round. Raises `EreduError` in a phase that has none."""
+        if self.round is None:
+            raise EreduError(f"request {self.request.index} has no round in phase '{self.phase}'")
+        return self.round
+
+    @property
+    def block(self) -> BlockT:
+        """The block of the round. Raises `EreduError` where none was drafted."""
+        block = self.current.block
+        if block is None:
+            raise EreduError(f"request {self.request.index} has no block in phase '{self.phase}'")
+        return block
 
     # rule: scheduling.phase-edges
     def enter(self, phase: Phase) -> None:

@@ -37,7 +37,7 @@ class Resolution:
         branch: What becomes of the branch.
         next_depth: The clip of the next round; None at the end of the output.
         adaptive: The lookahead switch behind the round.
-        statistics: The books behind the round.
+        statistics: The counters behind the round.
     """
 
     walk: Walk
@@ -71,12 +71,12 @@ def resolve_round(
         branch: The lookahead branch, if the round has one.
         watch: What can end the output, before this round's tokens.
         adaptive: The lookahead switch before the round.
-        statistics: The books before the round.
+        statistics: The counters before the round.
         requested: K of the request.
         committed: Tokens of prompt and output before the round.
         traits: Limits of the executor.
-        drafting_s: Seconds spent drafting, for the books alone.
-        waiting_s: Seconds waited for the verification, for the books alone.
+        drafting_s: Seconds spent drafting, for the statistics alone.
+        waiting_s: Seconds waited for the verification, for the statistics alone.
     """
     # rule: verify.first-rejection-ends, bonus.after-full-acceptance, terminal.nothing-behind
     walk = watch.walk((*outcome.proposals[: outcome.accepted], outcome.token))

@@ -13,11 +13,11 @@ from eredu.contract.executor import ExecutorTraits, VerificationOutcome
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.contract.terminal import FinishReason, Walk
 from eredu.scheduling.phase import Phase
-from eredu.scheduling.request_state import RequestRecord
+from eredu.scheduling.request_state import RequestState
 from eredu.scheduling.resolution import Resolution
 
 TraceSink = Callable[[dict[str, object]], None]
-Record = RequestRecord[Any, Any, Any]
+State = RequestState[Any, Any, Any]
 P = ParamSpec("P")
 
 COUNTERS = (
@@ -42,18 +42,23 @@ COUNTERS = (
 """Counters of `RequestStatistics` that a trace ends with."""
 
 
-def _event(
-    fields: Callable[Concatenate[Tracer, Record, P], dict[str, Any]],
-) -> Callable[Concatenate[Tracer, Record, P], None]:
-    """An event named like the method that gives its fields; the method is called only where a sink wants them."""
+Fields = Callable[Concatenate["Tracer", State, P], dict[str, Any]]
+Write = Callable[Concatenate["Tracer", State, P], None]
 
-    def write(self: Tracer, record: Record, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        if self._sink is not None:
-            head = {"event": fields.__name__, "turn": self.turn, "request": record.request.index}
-            self._sink({**head, **fields(self, record, *args, **kwargs)})
 
-    write.__doc__ = fields.__doc__
-    return write
+def _event(name: str) -> Callable[[Fields[P]], Write[P]]:
+    """Turn a method that gives an event's fields into one that writes it; without a sink no field is computed."""
+
+    def writing(fields: Fields[P]) -> Write[P]:
+        def write(self: Tracer, state: State, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            if self._sink is not None:
+                head = {"event": name, "turn": self.turn, "request": state.request.index}
+                self._sink({**head, **fields(self, state, *args, **kwargs)})
+
+        write.__doc__ = fields.__doc__
+        return write
+
+    return writing
 
 
 class Tracer:
@@ -72,19 +77,19 @@ class Tracer:
         self._unfed: dict[int, int] = {}
         self._cancelled: set[int] = set()
 
-    @_event
-    def open(self, record: Record, options: MtpSchedulerOptions, traits: ExecutorTraits) -> dict[str, Any]:
+    @_event("open")
+    def open(self, state: State, options: MtpSchedulerOptions, traits: ExecutorTraits) -> dict[str, Any]:
         """The request was taken in."""
-        wanted = record.request.options
-        self._unfed[record.request.index] = len(record.request.prompt) - 1
+        wanted = state.request.options
+        self._unfed[state.request.index] = len(state.request.prompt) - 1
         return {
-            "prompt_length": len(record.request.prompt),
-            "budget": record.watch.budget,
+            "prompt_length": len(state.request.prompt),
+            "budget": state.watch.budget,
             "max_proposals": wanted.max_proposals,
             "rule": "greedy" if wanted.sampling.is_greedy else str(wanted.acceptance),
-            "root": list(record.request.randomness.root),
+            "root": list(state.request.randomness.root),
             "lookahead_depth": wanted.branch_length if options.lookahead else None,
-            "window": record.adaptive.window,
+            "window": state.adaptive.window,
             "capability": traits.max_proposals,
             "target_context": traits.target_context,
             "drafter_context": traits.drafter_context,
@@ -94,42 +99,43 @@ class Tracer:
             "prefill_chunk": options.prefill_chunk,
             "max_in_flight": options.max_in_flight,
             "max_branches": options.max_branches,
-            "eos_ids": sorted(record.watch.eos_ids),
-            "stop_sequences": [list(stop) for stop in record.watch.stops.sequences],
+            "max_group": options.max_group,
+            "eos_ids": sorted(state.watch.eos_ids),
+            "stop_sequences": [list(stop) for stop in state.watch.stops.sequences],
         }
 
-    @_event
-    def prefill(self, record: Record, left: int) -> dict[str, Any]:
+    @_event("prefill")
+    def prefill(self, state: State, left: int) -> dict[str, Any]:
         """A chunk of the prompt was fed; `left` tokens of it are not, the last one apart."""
-        self._unfed[record.request.index] = left
+        self._unfed[state.request.index] = left
         return {"left": left}
 
-    @_event
-    def draft(self, record: Record, count: int, reused: int) -> dict[str, Any]:
+    @_event("draft")
+    def draft(self, state: State, count: int, reused: int) -> dict[str, Any]:
         """A block was drafted or topped up."""
         clip = None
-        if record.round is not None:
-            clip = "grammar" if count < record.round.depth.count else str(record.round.depth.reason)
+        if state.round is not None:
+            clip = "grammar" if count < state.round.depth.count else str(state.round.depth.reason)
         return {
-            "position": len(record.output),
-            "requested": record.request.options.max_proposals,
+            "position": len(state.output),
+            "requested": state.request.options.max_proposals,
             "reused": reused,
             "k": count,
             "clip": clip,
         }
 
-    @_event
-    def submit(self, record: Record, rows: int) -> dict[str, Any]:
+    @_event("submit")
+    def submit(self, state: State, rows: int) -> dict[str, Any]:
         """A verification was started."""
-        return {"position": len(record.output), "rows": rows}
+        return {"position": len(state.output), "rows": rows}
 
-    @_event
-    def branch(self, record: Record, planned: int, drafted: int) -> dict[str, Any]:
+    @_event("branch")
+    def branch(self, state: State, planned: int, drafted: int) -> dict[str, Any]:
         """A lookahead branch was drafted."""
-        return {"position": len(record.output), "planned": planned, "drafted": drafted}
+        return {"position": len(state.output), "planned": planned, "drafted": drafted}
 
-    @_event
-    def resolve(self, record: Record, outcome: VerificationOutcome, resolution: Resolution) -> dict[str, Any]:  # noqa: ARG002
+    @_event("resolve")
+    def resolve(self, state: State, outcome: VerificationOutcome, resolution: Resolution) -> dict[str, Any]:  # noqa: ARG002
         """A verification was resolved on copies."""
         branch = resolution.branch
         return {
@@ -144,29 +150,29 @@ class Tracer:
             "discarded": branch.drafted - branch.consumed - branch.reused,
         }
 
-    @_event
-    def commit(self, record: Record, kept: int) -> dict[str, Any]:
+    @_event("commit")
+    def commit(self, state: State, kept: int) -> dict[str, Any]:
         """The executor's caches were settled."""
-        return {"kept": kept, "cache_length": record.committed - 1 + kept}
+        return {"kept": kept, "cache_length": state.committed - 1 + kept}
 
-    @_event
-    def publish(self, record: Record, walk: Walk) -> dict[str, Any]:  # noqa: ARG002
+    @_event("publish")
+    def publish(self, state: State, walk: Walk) -> dict[str, Any]:  # noqa: ARG002
         """The state was installed, and its tokens were queued for publication."""
         return {"tokens": list(walk.emitted), "finish": _name(walk.finish)}
 
-    @_event
-    def cancel(self, record: Record, phase: Phase) -> dict[str, Any]:
+    @_event("cancel")
+    def cancel(self, state: State, phase: Phase) -> dict[str, Any]:
         """A request was cancelled in a phase."""
-        self._cancelled.add(record.request.index)
-        unfed = self._unfed.get(record.request.index, 0) if phase is Phase.PREFILL else 0
-        return {"phase": str(phase), "cache_length": record.committed - 1 - unfed}
+        self._cancelled.add(state.request.index)
+        unfed = self._unfed.get(state.request.index, 0) if phase is Phase.PREFILL else 0
+        return {"phase": str(phase), "cache_length": state.committed - 1 - unfed}
 
-    @_event
-    def close(self, record: Record) -> dict[str, Any]:
+    @_event("close")
+    def close(self, state: State) -> dict[str, Any]:
         """A request ended. One that was interrupted inside an action failed there, whatever its caller is told."""
-        interrupted = record.finish is FinishReason.CANCELLED and record.request.index not in self._cancelled
-        finish = FinishReason.FAILED if interrupted else record.finish
-        return {"finish": _name(finish), "statistics": {name: getattr(record.statistics, name) for name in COUNTERS}}
+        interrupted = state.finish is FinishReason.CANCELLED and state.request.index not in self._cancelled
+        finish = FinishReason.FAILED if interrupted else state.finish
+        return {"finish": _name(finish), "statistics": {name: getattr(state.statistics, name) for name in COUNTERS}}
 
 
 def _name(finish: FinishReason | None) -> str | None:

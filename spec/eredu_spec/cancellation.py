@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from eredu_spec.committing import rolled_back
 from eredu_spec.drafting import ONE, Move
-from eredu_spec.phases import Phase, Stage, is_live, is_submitted
+from eredu_spec.phases import DROPPABLE, LIVE, SUBMITTED, UNINSTALLED, Phase, Stage
 from eredu_spec.sites import obeys
 from eredu_spec.state import Request, evolve
 
@@ -16,12 +16,13 @@ from eredu_spec.state import Request, evolve
     "cancellation.submitted-waits",
     "cancellation.leaves-no-trace",
     "events.one-publication-a-commit",
+    "scheduling.members-end-alone",
 )
 def cancel(request: Request) -> Iterator[Move]:
     """End a live request that is not between its commit and its publication."""
-    if not is_live(request.phase) or request.stage > Stage.WAITED:
+    if request.phase not in LIVE or request.stage not in DROPPABLE:
         return
-    if is_submitted(request.phase):
+    if request.phase in SUBMITTED:
         yield "cancellation.submitted-waits", ONE, _dropped(request, rolled_back(request, 0), "cancelled")
     else:
         yield "cancellation.nothing-submitted-at-once", ONE, _dropped(request, request.rows, "cancelled")
@@ -30,14 +31,14 @@ def cancel(request: Request) -> Iterator[Move]:
 @obeys("cancellation.from-callback")
 def mark(request: Request) -> Iterator[Move]:
     """Note a cancellation asked for by a callback; it waits until the events of the commit are out."""
-    if is_live(request.phase) and not request.cancelling:
+    if request.phase in LIVE and not request.cancelling:
         yield "cancellation.from-callback", ONE, evolve(request, cancelling=True)
 
 
-@obeys("commit.failure-changes-nothing")
+@obeys("commit.failure-changes-nothing", "scheduling.members-end-alone")
 def fail(request: Request) -> Iterator[Move]:
     """End a request whose action raised before the state was installed; its caches are released."""
-    if is_live(request.phase) and request.stage < Stage.INSTALLED:
+    if request.phase in LIVE and request.stage in UNINSTALLED:
         yield "commit.failure-changes-nothing", ONE, _dropped(request, (), "failed")
 
 

@@ -12,7 +12,7 @@ from eredu_spec.phases import Phase, Stage
 from eredu_spec.randomness import Address
 from eredu_spec.sites import obeys
 from eredu_spec.state import Request, Resolution, evolve
-from eredu_spec.statistics import added, report
+from eredu_spec.statistics import added, of_round
 from eredu_spec.terminal import GRAMMAR
 
 
@@ -33,9 +33,13 @@ def rolled_back(request: Request, kept: int) -> tuple[int, ...]:
 
 @obeys("commit.order", "commit.terminal-token-committed", "statistics.committed-rounds-only", "commit.on-copies")
 def install(request: Request) -> Iterator[Move]:
-    """Make the copies the request's state: output, books, lookahead switch, and the start of the next block."""
+    """Make the copies the request's state: output, statistics, lookahead switch, and the start of the next block."""
     resolution, settings = _resolution(request), request.settings
     block, reach = carried(request, resolution)
+    statistics, ledger = request.statistics, request.ledger
+    if settings.counts:
+        statistics = added(statistics, of_round(request, resolution))
+        ledger += consumed(request, resolution)
     output = request.output + resolution.emitted
     conditions = settings.model.conditions(output + block[:-1], block[-1]) if block else 0
     after = evolve(
@@ -56,8 +60,8 @@ def install(request: Request) -> Iterator[Move]:
         clone=0,
         adaptive=resolution.adaptive,
         memory=() if resolution.finish else forget(request.memory, len(output)),
-        books=added(request.books, report(request, resolution)) if settings.counts else request.books,
-        ledger=request.ledger + consumed(request, resolution) if settings.counts else (),
+        statistics=statistics,
+        ledger=ledger,
     )
     yield "commit.order", ONE, after
 

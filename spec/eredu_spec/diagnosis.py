@@ -6,7 +6,7 @@ from typing import Any
 
 from eredu_spec.events import Event
 from eredu_spec.lookahead import planned_length
-from eredu_spec.phases import Phase, is_live
+from eredu_spec.phases import LIVE, Phase
 from eredu_spec.state import Request
 
 FIELD_RULES = {
@@ -68,7 +68,7 @@ def broken_rule(event: Event, field: str, expected: list[Any]) -> str:
 def misplaced_rule(event: Event, request: Request) -> str:
     """The rule behind an event that no step of the request can be now."""
     name, phase = event["event"], request.phase
-    if not is_live(phase):
+    if phase not in LIVE:
         return "events.append-only"
     if name == "publish":
         return "events.after-commit"

@@ -1,6 +1,6 @@
-"""The event form of the machine: what a step looks like to an engine that writes a trace.
+"""The event form of the machine: what a move looks like to an engine that writes a trace.
 
-The vocabulary is defined in `trace.md`. Three steps are silent: a request that takes a place among the branches, the
+The vocabulary is defined in `trace.md`. Three moves are silent: a request that takes a place among the branches, the
 end of a wait, and the install between commit and publication.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from eredu_spec.explorer import Step
 from eredu_spec.phases import Phase, Stage
 from eredu_spec.sites import obeys
 from eredu_spec.state import Request, Resolution
@@ -43,18 +42,17 @@ ACTIONS = ("prefill", "draft", "submit", "branch", "resolve")
 """Events that open a turn."""
 
 
-def event_of(step: Step) -> Event | None:
-    """The event of a step, its tokens as masks of terminal conditions; None for a silent one."""
-    before, after = step.before, step.after
-    if after.finish == "cancelled" and before.phase != Phase.CANCELLED:
-        return _named("cancel", before, phase=before.phase.label, cache_length=len(after.rows))
+def event_of(before: Request, after: Request) -> Event | None:
+    """The event of a move of one request, its tokens as masks of terminal conditions; None for a silent one."""
+    if after.finish == "cancelled" and before.phase is not Phase.CANCELLED:
+        return _named("cancel", before, phase=before.phase.value, cache_length=len(after.rows))
     if after.finish == "failed":
         return _named("fail", before)
-    if before.phase == Phase.RESOLUTION:
+    if before.phase is Phase.RESOLUTION:
         return _of_resolution(before, after)
-    if before.phase == Phase.PREFILL:
+    if before.phase is Phase.PREFILL:
         return _named("prefill", before, left=len(before.settings.prompt) - 1 - len(after.rows))
-    if before.phase == Phase.READY_TO_DRAFT:
+    if before.phase is Phase.READY_TO_DRAFT:
         return _named(
             "draft",
             before,
@@ -64,9 +62,9 @@ def event_of(step: Step) -> Event | None:
             k=len(after.block),
             clip=after.clip,
         )
-    if before.phase == Phase.READY_TO_SUBMIT:
+    if before.phase is Phase.READY_TO_SUBMIT:
         return _named("submit", before, position=len(before.output), rows=len(after.rows) - len(before.rows))
-    if before.phase == Phase.LOOKAHEAD_DRAFTING:
+    if before.phase is Phase.LOOKAHEAD_DRAFTING:
         drafted = len(after.branch)
         return _named("branch", before, position=len(before.output), planned=before.planned, drafted=drafted)
     return None
@@ -77,11 +75,11 @@ def _of_resolution(before: Request, after: Request) -> Event | None:
     """The events of one resolution, in their only order: resolve, commit, publish."""
     resolution = after.resolution or before.resolution
     assert resolution is not None, "a resolution has an outcome from its first step on"
-    if after.stage == Stage.RESOLVED:
+    if after.stage is Stage.RESOLVED:
         return _resolved(before, resolution)
-    if after.stage == Stage.COMMITTED:
+    if after.stage is Stage.COMMITTED:
         return _named("commit", before, kept=resolution.kept, cache_length=len(after.rows))
-    if after.stage == Stage.IDLE:
+    if after.stage is Stage.IDLE:
         return _named("publish", before, tokens=list(resolution.emitted), finish=after.finish)
     return None
 

@@ -1,6 +1,6 @@
 """Breadth-first exploration of a scope, and the shortest way to anything found in it.
 
-Requests share nothing but two bounds, so what one request does is checked once for each distinct step of it, however
+Requests share nothing but bounds, so what one request does is checked once for each distinct step of it, however
 many states of the others it occurs beside; the way to a violation is then read off the breadth-first tree.
 """
 
@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import pairwise
 
 from eredu_spec.scope import Scope
-from eredu_spec.state import Request, State
+from eredu_spec.state import Request, State, moved
 from eredu_spec.successors import successors
 
 Tree = dict[State, State | None]
@@ -30,6 +30,23 @@ class Step:
     rule: str
     before: Request
     after: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One move of the whole: a step of one request, or one submission of several.
+
+    Attributes:
+        rule: The rule that leads there.
+        before: The state in front of it.
+        after: The state behind it.
+        movers: Each request that moved, before and after.
+    """
+
+    rule: str
+    before: State
+    after: State
+    movers: tuple[tuple[Request, Request], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +67,19 @@ class Exploration:
     Attributes:
         scope: The scope.
         tree: The states.
-        edges: Successors seen, all of them.
+        edge_count: Successors seen, all of them.
         elapsed_s: Processor seconds of the search itself.
     """
 
     scope: Scope
     tree: Tree
-    edges: int
+    edge_count: int
     elapsed_s: float
 
     @property
     def edges_per_s(self) -> float:
         """Speed of the search."""
-        return self.edges / self.elapsed_s if self.elapsed_s else 0.0
+        return self.edge_count / self.elapsed_s if self.elapsed_s else 0.0
 
     def requests(self) -> set[Request]:
         """Every distinct state of one request."""
@@ -70,13 +87,19 @@ class Exploration:
 
     def steps(self) -> Iterator[Step]:
         """Every distinct move of one request."""
-        known = set()
-        for moves in self.scope.memory.values():
-            for before, found in moves.items():
-                for rule, _, after in found:
-                    if (rule, before, after) not in known:
-                        known.add((rule, before, after))
-                        yield Step(rule, before, after)
+        steps = {
+            Step(rule, before, after)
+            for known in self.scope.known_moves.values()
+            for before, moves in known.items()
+            for rule, _, after in moves
+        }
+        yield from steps
+
+    def edges(self) -> Iterator[Edge]:
+        """Every edge, nearest to the start first."""
+        for state in self.tree:
+            for rule, _, after in successors(state, self.scope):
+                yield Edge(rule, state, after, tuple(moved(state, after)))
 
     def trace_to(self, wanted: Callable[[State], bool]) -> Trace:
         """A shortest way to a state. Raises `LookupError` if no reachable state is wanted."""
@@ -87,16 +110,16 @@ class Exploration:
 
     def trace_to_step(self, wanted: Collection[Step]) -> Trace:
         """A shortest way that ends with one of the moves. Raises `LookupError` if no reachable state makes one."""
-        moves = {(step.rule, step.before, step.after) for step in wanted}
-        movers = frozenset(step.before for step in wanted)
-        for state in self.tree:
-            if movers.isdisjoint(state):
-                continue
-            for rule, _, after in successors(state, self.scope):
-                if any((rule, *pair) in moves for pair in product(state, after)):
-                    trace = self._trace(state)
-                    return Trace((*trace.rules, rule), (*trace.states, after))
-        raise LookupError("no reachable state makes any of the moves")
+        moves = {(step.before, step.after) for step in wanted}
+        return self.trace_to_edge(lambda edge: not moves.isdisjoint(edge.movers))
+
+    def trace_to_edge(self, wanted: Callable[[Edge], bool]) -> Trace:
+        """A shortest way that ends with an edge. Raises `LookupError` if no reachable state has one that is wanted."""
+        for edge in self.edges():
+            if wanted(edge):
+                trace = self._trace(edge.before)
+                return Trace((*trace.rules, edge.rule), (*trace.states, edge.after))
+        raise LookupError("no reachable state has an edge that is wanted")
 
     def _trace(self, state: State) -> Trace:
         states = [state]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
-from eredu_spec.phases import is_live
+from eredu_spec.phases import LIVE
 from eredu_spec.scope import Scope
 from eredu_spec.sites import obeys
-from eredu_spec.state import State
+from eredu_spec.state import State, moved
 from eredu_spec.successors import successors
 
 Node = TypeVar("Node", bound=Hashable)
@@ -26,16 +26,15 @@ def unfinished(scope: Scope) -> frozenset[State] | None:
     """States in which a fair schedule of the scope can stay for ever with a live request; None if there are none."""
 
     def is_done(state: State) -> bool:
-        return not any(is_live(request.phase) for request in state)
+        return not any(request.phase in LIVE for request in state)
 
     return fair_avoidance(scope.start(), lambda state: _turns(state, scope), is_done)
 
 
 def _turns(state: State, scope: Scope) -> Iterator[tuple[int, State]]:
-    before = {request.settings.number: request for request in state}
     for _, _, after in successors(state, scope):
-        moved = next(request for request in after if before[request.settings.number] is not request)
-        yield moved.settings.number, after
+        for request, _ in moved(state, after):
+            yield request.settings.number, after
 
 
 def fair_avoidance(start: Node, turns: Turns[Node], holds: Callable[[Node], bool]) -> frozenset[Node] | None:

@@ -1,44 +1,54 @@
-"""The life cycle of a request: nine phases, the edges between them, and the steps inside a resolution."""
+"""The life cycle of a request: nine phases, the edges between them, and the stages inside a resolution."""
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import StrEnum
 
 from eredu_spec.sites import obeys
 
 
-class Phase(IntEnum):
-    """Where a request stands. Phases with a verification that may still run are contiguous."""
+class Phase(StrEnum):
+    """Where a request stands, by its name in prose and traces."""
 
-    PREFILL = 0
-    READY_TO_DRAFT = 1
-    READY_TO_SUBMIT = 2
-    VERIFICATION_IN_FLIGHT = 3
-    LOOKAHEAD_DRAFTING = 4
-    LOOKAHEAD_READY = 5
-    RESOLUTION = 6
-    COMPLETED = 7
-    CANCELLED = 8
-
-    @property
-    def label(self) -> str:
-        """The name in prose and traces: `ready-to-draft`."""
-        return self.name.lower().replace("_", "-")
+    PREFILL = "prefill"
+    READY_TO_DRAFT = "ready-to-draft"
+    READY_TO_SUBMIT = "ready-to-submit"
+    VERIFICATION_IN_FLIGHT = "verification-in-flight"
+    LOOKAHEAD_DRAFTING = "lookahead-drafting"
+    LOOKAHEAD_READY = "lookahead-ready"
+    RESOLUTION = "resolution"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
 
 
-class Stage(IntEnum):
-    """How far the resolution of a round has come; `IDLE` in every other phase."""
+class Stage(StrEnum):
+    """How far the resolution of a round has come; `IDLE` in every phase but the resolution."""
 
-    IDLE = 0
-    WAITED = 1
+    IDLE = "idle"
+    WAITED = "waited"
     """The device has finished the verification."""
-    RESOLVED = 2
+    RESOLVED = "resolved"
     """Accepted length, emitted tokens, finish and the fate of the branch are known, on copies."""
-    COMMITTED = 3
+    COMMITTED = "committed"
     """The target cache holds what stays."""
-    INSTALLED = 4
+    INSTALLED = "installed"
     """The request's own state is the new one; its events are being published."""
 
+
+LIVE = frozenset(Phase) - {Phase.COMPLETED, Phase.CANCELLED}
+"""Phases in which a request may still act."""
+
+SUBMITTED = frozenset({Phase.VERIFICATION_IN_FLIGHT, Phase.LOOKAHEAD_DRAFTING, Phase.LOOKAHEAD_READY, Phase.RESOLUTION})
+"""Phases in which a verification of the request may still run."""
+
+BRANCHING = frozenset({Phase.LOOKAHEAD_DRAFTING, Phase.LOOKAHEAD_READY})
+"""Phases in which a request holds a place among the lookahead branches."""
+
+DROPPABLE = frozenset({Stage.IDLE, Stage.WAITED})
+"""Stages in which a request may be cancelled at once: nothing of its round has been resolved."""
+
+UNINSTALLED = frozenset(Stage) - {Stage.INSTALLED}
+"""Stages in which an error drops the round: its outcome is not the request's own yet."""
 
 EDGES: dict[Phase, frozenset[Phase]] = {
     Phase.PREFILL: frozenset({Phase.READY_TO_DRAFT, Phase.CANCELLED}),
@@ -57,18 +67,3 @@ EDGES: dict[Phase, frozenset[Phase]] = {
 def is_edge(source: Phase, target: Phase) -> bool:
     """Whether a request may pass from one phase to the other; staying is not an edge and always allowed."""
     return source == target or target in EDGES[source]
-
-
-def is_live(phase: Phase) -> bool:
-    """Whether a request in this phase may still act."""
-    return phase < Phase.COMPLETED
-
-
-def is_submitted(phase: Phase) -> bool:
-    """Whether a verification of a request in this phase may still run."""
-    return Phase.VERIFICATION_IN_FLIGHT <= phase <= Phase.RESOLUTION
-
-
-def is_branching(phase: Phase) -> bool:
-    """Whether a request in this phase holds a place among the lookahead branches."""
-    return Phase.LOOKAHEAD_DRAFTING <= phase <= Phase.LOOKAHEAD_READY

@@ -1,27 +1,32 @@
-"""Properties of the machine: what always holds of a request, of each of its steps, and of the requests together."""
+"""Properties of the machine: what always holds of a request, of its steps, of a state, and of an edge between two."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from eredu_spec.clipping import clip
-from eredu_spec.explorer import Exploration, Step, Trace
+from eredu_spec.explorer import Edge, Exploration, Step, Trace
 from eredu_spec.lookahead import planned_length
-from eredu_spec.phases import Phase, Stage, is_branching, is_edge, is_live, is_submitted
+from eredu_spec.phases import BRANCHING, LIVE, SUBMITTED, UNINSTALLED, Phase, Stage, is_edge
+from eredu_spec.progress import progress
 from eredu_spec.scope import Scope
 from eredu_spec.sites import obeys
 from eredu_spec.state import Request, State
 from eredu_spec.statistics import is_balanced
+from eredu_spec.successors import successors
 from eredu_spec.terminal import GRAMMAR, finish_of
 
 OfRequest = Callable[[Request], bool]
 OfStep = Callable[[Step], bool]
 OfState = Callable[[State, Scope], bool]
+OfEdge = Callable[[Edge, Scope], bool]
 
 REQUEST_RULES: dict[str, list[OfRequest]] = {}
 STEP_RULES: dict[str, list[OfStep]] = {}
 STATE_RULES: dict[str, list[OfState]] = {}
+EDGE_RULES: dict[str, list[OfEdge]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +65,23 @@ def _state(rule: str) -> Callable[[OfState], OfState]:
     return note
 
 
+def _edge(rule: str) -> Callable[[OfEdge], OfEdge]:
+    def note(holds: OfEdge) -> OfEdge:
+        EDGE_RULES.setdefault(rule, []).append(holds)
+        return obeys(rule)(holds)
+
+    return note
+
+
 def violations(exploration: Exploration) -> list[Violation]:
-    """Every rule that some reachable request, step or state breaks, once each, with a shortest way to it."""
+    """Every rule that some reachable request, step, state or edge breaks, once each, with a shortest way to it."""
     found: dict[str, Violation] = {}
-    for violation in (*_of_steps(exploration), *_of_requests(exploration), *_of_states(exploration)):
+    for violation in (
+        *_of_steps(exploration),
+        *_of_requests(exploration),
+        *_of_states(exploration),
+        *_of_edges(exploration),
+    ):
         found.setdefault(violation.rule, violation)
     return sorted(found.values(), key=lambda violation: len(violation.trace.rules))
 
@@ -96,6 +114,15 @@ def _of_states(exploration: Exploration) -> Iterator[Violation]:
                 yield Violation(rule, holds.__name__, exploration.trace_to(broken.__eq__))
 
 
+def _of_edges(exploration: Exploration) -> Iterator[Violation]:
+    """The first edge that breaks each property of edges, all of them asked in one walk: there are many edges."""
+    left = [(rule, holds) for rule, checks in EDGE_RULES.items() for holds in checks]
+    for edge in exploration.edges():
+        for rule, holds in [(rule, holds) for rule, holds in left if not holds(edge, exploration.scope)]:
+            left.remove((rule, holds))
+            yield Violation(rule, holds.__name__, exploration.trace_to_edge(edge.__eq__))
+
+
 # ---- of a request ------------------------------------------------------------------------------------------------
 
 
@@ -107,9 +134,9 @@ def cache_holds_the_inputs_so_far(request: Request) -> bool:
     settled = request.committed[:-1]
     if request.stage in {Stage.COMMITTED, Stage.INSTALLED}:
         assert request.resolution is not None
-        pending = request.resolution.emitted if request.stage == Stage.COMMITTED else ()
+        pending = request.resolution.emitted if request.stage is Stage.COMMITTED else ()
         return request.rows == (request.committed + pending)[:-1]
-    if is_submitted(request.phase):
+    if request.phase in SUBMITTED:
         return request.rows == (*settled, request.committed[-1], *request.block)
     return request.rows == settled
 
@@ -125,10 +152,10 @@ def frontier_stands_behind_the_block(request: Request) -> bool:
 @_request("draft.clip")
 def block_respects_every_limit(request: Request) -> bool:
     """A block is no longer than its clip, and only a promoted start or a grammar's end leaves it shorter."""
-    if not is_live(request.phase) or request.phase == Phase.PREFILL or request.stage == Stage.INSTALLED:
+    if request.phase not in LIVE - {Phase.PREFILL} or request.stage is Stage.INSTALLED:
         return True
     depth, _ = clip(request.settings, request.requested, len(request.output))
-    is_drafted = request.phase >= Phase.READY_TO_SUBMIT
+    is_drafted = request.phase in {Phase.READY_TO_SUBMIT, *SUBMITTED}
     is_full = len(request.block) == depth or request.ended
     return request.depth == depth and len(request.block) <= depth and (is_full or not is_drafted)
 
@@ -136,9 +163,9 @@ def block_respects_every_limit(request: Request) -> bool:
 @_request("lookahead.planned-length")
 def branch_is_what_was_planned(request: Request) -> bool:
     """The plan is the one that the block calls for, and a branch has its length, or a grammar cut it short."""
-    if not is_submitted(request.phase) or request.stage == Stage.INSTALLED:
+    if request.phase not in SUBMITTED or request.stage is Stage.INSTALLED:
         return not request.branch
-    is_cut = request.phase == Phase.LOOKAHEAD_READY and len(request.branch) < request.planned
+    is_cut = request.phase is Phase.LOOKAHEAD_READY and len(request.branch) < request.planned
     is_right = not is_cut or _completes_the_grammar(request)
     return request.planned == planned_length(request) and is_right
 
@@ -170,27 +197,28 @@ def nothing_follows_a_terminal_token(request: Request) -> bool:
 def only_committed_tokens_are_visible(request: Request) -> bool:
     """What the reader has seen is committed, and between two turns it is all that is."""
     return request.published == len(request.output) or (
-        request.stage == Stage.INSTALLED and request.published < len(request.output)
+        request.stage is Stage.INSTALLED and request.published < len(request.output)
     )
 
 
 @_request("commit.on-copies")
 def a_finished_request_holds_nothing(request: Request) -> bool:
     """Behind the end there is no block, branch, outcome or pending randomness."""
-    open_work = (request.block, request.branch, request.memory, request.planned, request.clone, request.stage)
-    return is_live(request.phase) or (not any(open_work) and request.resolution is None)
+    open_work = (request.block, request.branch, request.memory, request.planned, request.clone, request.resolution)
+    return request.phase in LIVE or (not any(open_work) and request.stage is Stage.IDLE)
 
 
 @_request("lookahead.while-in-flight")
 def a_branch_lives_beside_its_verification(request: Request) -> bool:
     """There is a branch only while a verification of its parent block is unresolved."""
-    return not request.branch or (is_submitted(request.phase) and request.stage < Stage.INSTALLED)
+    return not request.branch or (request.phase in SUBMITTED and request.stage in UNINSTALLED)
 
 
 @_request("statistics.proposals-balance")
-def books_balance(request: Request) -> bool:
+def statistics_balance(request: Request) -> bool:
     """The counters balance, and count what was committed."""
-    return not request.settings.counts or (is_balanced(request.books) and request.books.emitted == len(request.output))
+    counted = request.statistics
+    return not request.settings.counts or (is_balanced(counted) and counted.emitted == len(request.output))
 
 
 @_request("randomness.address-once")
@@ -210,19 +238,19 @@ def steps_follow_the_edges(step: Step) -> bool:
 
 @_step("commit.on-copies")
 def only_install_changes_the_request(step: Step) -> bool:
-    """Output, switch and books change in one step only, and behind the commit of the cache."""
-    is_same = (step.before.output, step.before.adaptive, step.before.books) == (
+    """Output, switch and statistics change in one step only, and behind the commit of the cache."""
+    is_same = (step.before.output, step.before.adaptive, step.before.statistics) == (
         step.after.output,
         step.after.adaptive,
-        step.after.books,
+        step.after.statistics,
     )
-    return is_same or (step.before.stage == Stage.COMMITTED and step.after.stage == Stage.INSTALLED)
+    return is_same or (step.before.stage is Stage.COMMITTED and step.after.stage is Stage.INSTALLED)
 
 
 @_step("commit.one-number")
 def commit_keeps_what_was_emitted(step: Step) -> bool:
     """The commit leaves the cache as it was before the round, and one input for each emitted token."""
-    if step.after.stage != Stage.COMMITTED or step.before.stage != Stage.RESOLVED:
+    if step.after.stage is not Stage.COMMITTED or step.before.stage is not Stage.RESOLVED:
         return True
     resolution = step.before.resolution
     assert resolution is not None
@@ -235,9 +263,9 @@ def cancellation_restores_the_last_commit(step: Step) -> bool:
     before, after = step.before, step.after
     if after.finish not in {"cancelled", "failed"}:
         return True
-    is_same = (before.output, before.books, before.published) == (after.output, after.books, after.published)
+    is_same = (before.output, before.statistics, before.published) == (after.output, after.statistics, after.published)
     is_rolled_back = after.finish == "failed" or (
-        after.rows == (before.rows if before.phase == Phase.PREFILL else before.committed[:-1])
+        after.rows == (before.rows if before.phase is Phase.PREFILL else before.committed[:-1])
     )
     return is_same and is_rolled_back
 
@@ -246,7 +274,7 @@ def cancellation_restores_the_last_commit(step: Step) -> bool:
 def promotion_needs_full_acceptance(step: Step) -> bool:
     """A branch is promoted only behind a whole block and an equal bonus that goes on."""
     resolution = step.after.resolution
-    if step.after.stage != Stage.RESOLVED or resolution is None or resolution.branch != "promoted":
+    if step.after.stage is not Stage.RESOLVED or resolution is None or resolution.branch != "promoted":
         return True
     before = step.before
     return (
@@ -262,7 +290,7 @@ def branch_tokens_are_accounted_for(step: Step) -> bool:
     """Each branch token is consumed, reused or discarded, and the reused ones start the next block."""
     before, after = step.before, step.after
     resolution = before.resolution
-    if after.stage != Stage.INSTALLED or before.stage != Stage.COMMITTED or resolution is None:
+    if after.stage is not Stage.INSTALLED or before.stage is not Stage.COMMITTED or resolution is None:
         return True
     counted = resolution.consumed + resolution.reused + resolution.discarded
     return counted == len(before.branch) and after.block == before.branch[1 : 1 + resolution.reused]
@@ -273,18 +301,13 @@ def the_visible_only_grows(step: Step) -> bool:
     """Committed and visible output is only added to, and nothing happens behind the end."""
     before, after = step.before, step.after
     is_longer = after.output[: len(before.output)] == before.output and after.published >= before.published
-    return is_longer and is_live(before.phase)
+    return is_longer and before.phase in LIVE
 
 
 @_step("scheduling.every-request-ends")
 def every_step_goes_forward(step: Step) -> bool:
     """Each step raises a measure that the budget bounds, so that no schedule can go on for ever."""
-    return _measure(step.after) > _measure(step.before)
-
-
-def _measure(request: Request) -> tuple[int, ...]:
-    done = request.published if request.stage else len(request.output)
-    return is_live(request.phase) is False, done, request.phase, request.stage, len(request.rows), request.cancelling
+    return progress(step.after) > progress(step.before)
 
 
 # ---- of the requests together ------------------------------------------------------------------------------------
@@ -293,16 +316,63 @@ def _measure(request: Request) -> tuple[int, ...]:
 @_state("scheduling.in-flight-bound")
 def verifications_stay_below_their_bound(state: State, scope: Scope) -> bool:
     """Verifications in flight never exceed their bound."""
-    return sum(is_submitted(request.phase) for request in state) <= scope.max_in_flight
+    return sum(request.phase in SUBMITTED for request in state) <= scope.max_in_flight
 
 
 @_state("lookahead.bounded")
 def branches_stay_below_their_bound(state: State, scope: Scope) -> bool:
     """Lookahead branches never exceed their bound."""
-    return sum(is_branching(request.phase) for request in state) <= scope.max_branches
+    return sum(request.phase in BRANCHING for request in state) <= scope.max_branches
 
 
-@_state("scheduling.one-action-a-turn")
+@_state("scheduling.turn-uninterrupted")
 def one_resolution_at_a_time(state: State, scope: Scope) -> bool:  # noqa: ARG001
     """No turn interrupts another."""
-    return sum(request.stage != Stage.IDLE for request in state) <= 1
+    return sum(request.phase is Phase.RESOLUTION for request in state) <= 1
+
+
+# ---- of an edge between two states -------------------------------------------------------------------------------
+
+
+@_edge("scheduling.requests-independent")
+def only_a_submission_moves_several(edge: Edge, scope: Scope) -> bool:  # noqa: ARG001
+    """Whatever moves several requests at once is the submission of a group that was ready."""
+    return len(edge.movers) == 1 or all(before.phase is Phase.READY_TO_SUBMIT for before, _ in edge.movers)
+
+
+@_edge("scheduling.members-end-alone")
+def members_of_a_group_are_submitted_or_fail(edge: Edge, scope: Scope) -> bool:  # noqa: ARG001
+    """Behind the submission of a group each member is in flight, or has failed with its output as it was."""
+    return len(edge.movers) == 1 or all(
+        after.phase is Phase.VERIFICATION_IN_FLIGHT or (after.finish == "failed" and after.output == before.output)
+        for before, after in edge.movers
+    )
+
+
+@_edge("scheduling.group-changes-nothing")
+def requests_submit_and_resolve_as_they_would_alone(edge: Edge, scope: Scope) -> bool:
+    """Whatever a request becomes when it is submitted or resolved it would also become with nobody beside it."""
+    return edge.rule.startswith("cancellation.") or all(
+        after in _alone(before, scope)
+        for before, after in edge.movers
+        if before.phase in {Phase.READY_TO_SUBMIT, Phase.RESOLUTION}
+    )
+
+
+@lru_cache(maxsize=1 << 16)
+def _alone(request: Request, scope: Scope) -> frozenset[Request]:
+    """What a request may become with nobody beside it."""
+    return frozenset(after for _, _, (after,) in successors((request,), replace(scope, ring=False)))
+
+
+@_edge("scheduling.ring")
+def a_group_is_whom_the_ring_says(edge: Edge, scope: Scope) -> bool:
+    """With the ring, who is ready and left out of a group stands behind its members and finds a bound reached."""
+    group = [before for before, _ in edge.movers]
+    is_submission = any(after.phase is Phase.VERIFICATION_IN_FLIGHT for _, after in edge.movers)
+    if not (is_submission and scope.ring):
+        return True
+    ready = [request for request in edge.before if request.phase is Phase.READY_TO_SUBMIT]
+    in_flight = sum(request.phase in SUBMITTED for request in edge.before)
+    is_full = in_flight + len(group) == scope.max_in_flight or len(group) == scope.max_group
+    return ready[: len(group)] == group and (is_full or len(ready) == len(group))

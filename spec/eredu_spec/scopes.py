@@ -18,7 +18,7 @@ from eredu_spec.terminal import EOS, GRAMMAR, STOP
 
 
 def tiny() -> Scope:
-    """One request with everything: books, ledger, chunked prefill, cancellation, callbacks, failures."""
+    """One request with everything: statistics, ledger, chunked prefill, cancellation, callbacks, failures."""
     settings = Settings(
         model=Structure(),
         prompt=(0, 0, 0),
@@ -57,13 +57,21 @@ def standard() -> Scope:
     )
 
 
+def trio() -> Scope:
+    """Three unlike requests of short outputs, submitted in groups of up to three."""
+    first = Settings(model=Structure(terminal=(EOS,), grammar=False), prompt=(0,), max_tokens=2, requested=1)
+    second = replace(first, number=1, max_tokens=3)
+    third = replace(first, number=2, requested=0)
+    return Scope(requests=(first, second, third), max_in_flight=3, cancellations=True, callbacks=True, failures=True)
+
+
 def deep() -> Scope:
     """One request, K = 3, lookahead 4, output 10: promotions behind promotions."""
     settings = Settings(model=Structure(), max_tokens=10, requested=3, lookahead_depth=4, window=3)
     return Scope(requests=(settings,), cancellations=True, callbacks=True, failures=True)
 
 
-SCOPES = {"tiny": tiny, "small": small, "standard": standard, "deep": deep}
+SCOPES = {"tiny": tiny, "small": small, "standard": standard, "trio": trio, "deep": deep}
 
 
 def main() -> None:
@@ -72,7 +80,7 @@ def main() -> None:
         exploration = explore(scope())
         broken, missing = violations(exploration), unseen(exploration)
         print(
-            f"{name:9} {len(exploration.tree):>9,} states {exploration.edges:>9,} edges "
+            f"{name:9} {len(exploration.tree):>9,} states {exploration.edge_count:>9,} edges "
             f"{exploration.edges_per_s:>10,.0f} edges/s  {len(broken)} violations, {len(missing)} unseen"
         )
         for line in (*broken, *missing):

@@ -88,7 +88,7 @@ class Settings:
         prefill_chunk: Prompt tokens fed in one turn at the most.
         control: Decisions about lookahead and K.
         addressing: Which address a draw has; None takes the rule's own.
-        counts: Whether the state carries the books and the ledger of addresses, which only traces and ledgers need.
+        counts: Whether the state carries the statistics and the ledger of addresses, which explorations can do without.
     """
 
     model: Model

@@ -16,13 +16,12 @@ from eredu_spec.draws import Memory
 from eredu_spec.phases import Phase, Stage
 from eredu_spec.randomness import Address
 from eredu_spec.settings import Settings
-from eredu_spec.statistics import Books
+from eredu_spec.statistics import Statistics
 
 Tokens = tuple[int, ...]
 
-
 LOOKAHEAD_ON = Adaptive()
-NOTHING_COUNTED = Books()
+NOTHING_COUNTED = Statistics()
 
 
 class Resolution(NamedTuple):
@@ -97,7 +96,7 @@ class Request:
         resolution: The outcome of the round, on copies.
         adaptive: The lookahead switch.
         memory: What is known about addresses that may be read again.
-        books: The counters, where the settings ask for them.
+        statistics: The counters, where the settings ask for them.
         ledger: Addresses that decided committed tokens, where the settings ask for them.
     """
 
@@ -123,7 +122,7 @@ class Request:
     resolution: Resolution | None = None
     adaptive: Adaptive = LOOKAHEAD_ON
     memory: Memory = ()
-    books: Books = NOTHING_COUNTED
+    statistics: Statistics = NOTHING_COUNTED
     ledger: tuple[Address, ...] = ()
 
     @property
@@ -158,3 +157,13 @@ def evolve(request: Request, **changes: Any) -> Request:
 def opened(settings: Settings) -> Request:
     """A request as it is taken in: nothing cached, nothing drafted, the drafter in step with the prompt."""
     return intern(Request(settings, requested=settings.requested, frontier=len(settings.prompt)))
+
+
+def moved(before: State, after: State) -> list[tuple[Request, Request]]:
+    """Who moved from a state to one behind it, as pairs of what it was and what it is, in the order behind.
+
+    One pair, save for a group that was submitted.
+    """
+    were = {request.settings.number: request for request in before}
+    pairs = ((were[request.settings.number], request) for request in after)
+    return [(was, request) for was, request in pairs if was is not request]

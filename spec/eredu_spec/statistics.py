@@ -1,4 +1,4 @@
-"""The books of a request: one report a committed round, folded into counters that balance."""
+"""The statistics of a request: those of each committed round, added up into counters that balance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from eredu_spec.state import Request, Resolution
 
 
-class Books(NamedTuple):
+class Statistics(NamedTuple):
     """Counters of one request, of committed rounds only.
 
     Attributes:
@@ -53,13 +53,13 @@ class Books(NamedTuple):
 
 
 @obeys("statistics.proposals-balance", "statistics.emitted-balance", "statistics.lookahead-balance")
-def report(request: Request, resolution: Resolution) -> Books:
-    """The books of the round that `resolution` resolves, taken alone."""
+def of_round(request: Request, resolution: Resolution) -> Statistics:
+    """The statistics of the round that `resolution` resolves, taken alone."""
     drafted, emitted = len(request.block), len(resolution.emitted)
     accepted = min(resolution.accepted, emitted)
     target_tokens = emitted - accepted
     rejected = int(target_tokens == 1 and resolution.accepted < drafted)
-    return Books(
+    return Statistics(
         emitted=emitted,
         target_tokens=target_tokens,
         target_rows=drafted + 1,
@@ -80,21 +80,22 @@ def report(request: Request, resolution: Resolution) -> Books:
     )
 
 
-def added(books: Books, more: Books) -> Books:
-    """The books after one more round."""
-    return Books(*(old + new for old, new in zip(books, more, strict=True)))
+def added(statistics: Statistics, more: Statistics) -> Statistics:
+    """The statistics after one more round."""
+    return Statistics(*(old + new for old, new in zip(statistics, more, strict=True)))
 
 
 @obeys("statistics.proposals-balance", "statistics.emitted-balance", "statistics.lookahead-balance")
-def is_balanced(books: Books) -> bool:
+def is_balanced(counted: Statistics) -> bool:
     """Whether every identity between the counters holds and none is negative."""
     return (
-        min(books) >= 0
-        and books.emitted == books.accepted + books.target_tokens
-        and books.drafted == books.accepted + books.rejected + books.unexamined
-        and books.target_rows == books.rounds + books.drafted
-        and books.target_tokens <= books.rounds
-        and books.lookahead_drafted == books.lookahead_consumed + books.lookahead_reused + books.lookahead_discarded
-        and books.lookahead_promoted == books.lookahead_consumed == books.bonus_matches
-        and books.bonus_matches + books.bonus_mismatches <= books.lookahead_blocks <= books.rounds
+        min(counted) >= 0
+        and counted.emitted == counted.accepted + counted.target_tokens
+        and counted.drafted == counted.accepted + counted.rejected + counted.unexamined
+        and counted.target_rows == counted.rounds + counted.drafted
+        and counted.target_tokens <= counted.rounds
+        and counted.lookahead_drafted
+        == counted.lookahead_consumed + counted.lookahead_reused + counted.lookahead_discarded
+        and counted.lookahead_promoted == counted.lookahead_consumed == counted.bonus_matches
+        and counted.bonus_matches + counted.bonus_mismatches <= counted.lookahead_blocks <= counted.rounds
     )

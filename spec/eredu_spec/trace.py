@@ -1,8 +1,9 @@
 """Replay of traces: an engine's events are followed through the machine, and the first broken rule is named.
 
 Nothing here knows what a round is: every event has to be the event form of some successor of some state that the
-events in front of it allow. Tokens of a trace are ids and those of the machine masks, so what is compared is their
-number, and which of them end the output where the trace says by what.
+events in front of it allow, and the submission of a group is as many events, one
+behind the other. Tokens of a trace are ids and those of the machine masks, so what is compared is their number, and
+which of them end the output where the trace says by what.
 """
 
 from __future__ import annotations
@@ -10,16 +11,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from eredu_spec.diagnosis import broken_rule, misplaced_rule
 from eredu_spec.events import ACTIONS, FIELDS, Event, event_of
-from eredu_spec.explorer import Step
-from eredu_spec.phases import Phase, is_live
+from eredu_spec.phases import LIVE, SUBMITTED, Phase
 from eredu_spec.scope import Scope
 from eredu_spec.settings import Settings
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, State, evolve, opened
+from eredu_spec.state import Request, State, evolve, moved, opened
 from eredu_spec.structure import Structure
 from eredu_spec.successors import successors
 from eredu_spec.terminal import EOS, STOP, Terminals
@@ -70,11 +70,26 @@ def check(events: Iterable[Event], *, ring: bool = True, is_complete: bool = Fal
     return replay.unfinished(index + 1) if is_complete else None
 
 
-class Replay:
-    """A trace in the making: the states that the events so far allow.
+Moved = tuple[Request, Request]
+
+
+class Position(NamedTuple):
+    """A place that the events so far allow.
 
     Attributes:
-        states: Those states; several where the trace leaves open what happened.
+        state: The state of the machine, in front of or behind an edge.
+        due: Moves of that edge that the trace has still to tell: those of a group's other members.
+    """
+
+    state: State
+    due: tuple[Moved, ...] = ()
+
+
+class Replay:
+    """A trace in the making: the positions that the events so far allow.
+
+    Attributes:
+        positions: Those positions; several where the trace leaves open what happened.
         terminals: What ends the output of each request, as far as its `open` says.
         outputs: Ids emitted by each request.
         closed: Requests that were closed.
@@ -82,12 +97,13 @@ class Replay:
 
     def __init__(self, *, ring: bool = True) -> None:
         self.scope = Scope(requests=(), ring=ring, cancellations=True, max_in_flight=UNBOUNDED, max_branches=UNBOUNDED)
-        self.states: tuple[State, ...] = ((),)
+        self._failing = replace(self.scope, failures=True)
+        self.positions: tuple[Position, ...] = (Position(()),)
         self.terminals: dict[int, Terminals] = {}
         self.outputs: dict[int, tuple[int, ...]] = {}
         self.closed: set[int] = set()
         self._with_max_tokens: set[int] = set()
-        self._turn = -1
+        self._turn, self._action = -1, ""
         self._resolving: int | None = None
 
     def follow(self, index: int, event: Event) -> Finding | None:
@@ -98,8 +114,8 @@ class Replay:
             raise TraceFormError(f"event {index} is of request {number}, which was not opened")
         if number in self.closed:
             return Finding(index, "events.append-only", f"'{name}' of request {number} behind its close")
-        if (late := self._misturned(event)) is not None:
-            return Finding(index, *late)
+        if (broken := self._misturned(event) or self._incomplete(event)) is not None:
+            return Finding(index, *broken)
         if name == "open":
             return self._open(index, event)
         return self._close(index, event) if name == "close" else self._step(index, event)
@@ -116,7 +132,8 @@ class Replay:
         if number in self.terminals:
             raise TraceFormError(f"event {index} opens request {number} a second time")
         bounds = {name: event[name] for name in ("max_in_flight", "max_branches") if event.get(name) is not None}
-        self.scope = replace(self.scope, **bounds)
+        self.scope = replace(self.scope, **bounds, max_group=event.get("max_group", 1))
+        self._failing = replace(self.scope, failures=True)
         eos, stops = event.get("eos_ids"), event.get("stop_sequences")
         self.terminals[number] = Terminals(eos=frozenset(eos or ()), stops=tuple(tuple(stop) for stop in stops or ()))
         if event.get("max_tokens") is not None:
@@ -126,30 +143,62 @@ class Replay:
             return Finding(index, "terminal.budget-counts-tokens", _message(event, "budget", [settings.budget]))
         request = opened(settings)
         # A turn that wrote nothing may lie in front of it, and has moved the ring.
-        self.states = tuple((*state, request) for state, _ in self._rests(self.scope))
+        self.positions = tuple(Position((*state, request)) for state, _ in self._rests(self.scope))
         self.outputs[number] = ()
         return None
 
-    @obeys("scheduling.one-action-a-turn")
+    @obeys("scheduling.turn-uninterrupted")
     def _misturned(self, event: Event) -> tuple[str, str] | None:
-        """Whether the event stands in a turn that is not its own."""
+        """The rule that is broken, and how, where the event stands in a turn that is not its own."""
         name, number, turn = event["event"], event["request"], event["turn"]
-        if turn < self._turn or (name in ACTIONS and turn == self._turn):
-            return "scheduling.one-action-a-turn", f"'{name}' in turn {turn}, and turn {self._turn} was taken already"
+        if turn < self._turn or (name in ACTIONS and turn == self._turn and not self._due_now(event)):
+            taken = f"'{name}' of request {number} in turn {turn}, and turn {self._turn} was taken already"
+            return self._crowded_rule(event), taken
         is_inside = name in {"commit", "publish", "close"} and number == self._resolving
         if self._resolving is not None and not (is_inside or name == "open"):
             return "commit.order", f"'{name}' of request {number} inside the resolution of request {self._resolving}"
         if name in {"commit", "publish"} and turn != self._turn and self._resolving is not None:
-            return "scheduling.one-action-a-turn", f"'{name}' in turn {turn}, its resolution was turn {self._turn}"
-        self._turn = turn
+            return "scheduling.turn-uninterrupted", f"'{name}' in turn {turn}, its resolution was turn {self._turn}"
+        return None
+
+    def _crowded_rule(self, event: Event) -> str:
+        """The rule behind an action in a turn that is taken: one request too many in a group, or a turn too few."""
+        joins = event["event"] == self._action == "submit" and event["turn"] == self._turn
+        if not joins or all(request.phase is not Phase.READY_TO_SUBMIT for request in self._each(event["request"])):
+            return "scheduling.turn-uninterrupted"
+        in_flight = min(sum(request.phase in SUBMITTED for request in state) for state, _ in self.positions)
+        return "scheduling.in-flight-bound" if in_flight >= self.scope.max_in_flight else "scheduling.ring"
+
+    def _due_now(self, event: Event) -> list[Position]:
+        """The positions whose next event is due, and is this one: the same turn submits one request more, or fails."""
+        if event["turn"] != self._turn:
+            return []
+        wanted = {"event": event["event"], "request": event["request"]}
+        if event["event"] == "close" and event["finish"] == "failed":
+            wanted["event"] = "fail"
+        return [
+            position for position in self.positions if position.due and wanted.items() <= _told(position.due[0]).items()
+        ]
+
+    @obeys("scheduling.ring")
+    def _incomplete(self, event: Event) -> tuple[str, str] | None:
+        """The rule that is broken, and how, where a group lacks a member; else only positions that go on are kept."""
+        due = self._due_now(event)
+        going_on = due or [position for position in self.positions if not position.due]
+        if not going_on:
+            missing = _told(self.positions[0].due[0])["request"]
+            return "scheduling.ring", f"the group of turn {self._turn} lacks request {missing}, which was ready"
+        self.positions = tuple(going_on)
+        self._turn = event["turn"]
+        if event["event"] in ACTIONS:
+            self._action = event["event"]
         return None
 
     def _step(self, index: int, event: Event) -> Finding | None:
         """Follow an event that is a step of the machine."""
         if event["event"] == "resolve":
-            self.states = self._narrowed(event)
-        steps = list(self._steps(event["request"], self.scope))
-        same = [(seen, after) for seen, after in steps if seen["event"] == event["event"]]
+            self.positions = self._narrowed(event)
+        same = [(seen, after) for seen, after in self._steps_of(event) if seen["event"] == event["event"]]
         if not same:
             rule = (
                 "scheduling.ring"
@@ -166,49 +215,55 @@ class Replay:
         self._accept(event, tuple(dict.fromkeys(after for _, after in agreeing)))
         return None
 
-    def _narrowed(self, event: Event) -> tuple[State, ...]:
+    def _steps_of(self, event: Event) -> list[tuple[Event, Position]]:
+        """What may be seen of the event's request now: what is due of a group, or the first event of an edge."""
+        if any(position.due for position in self.positions):
+            return [(_told(due[0]), Position(state, due[1:])) for state, due in self.positions]
+        return list(self._steps(event["request"], self._failing if event["event"] == "submit" else self.scope))
+
+    def _narrowed(self, event: Event) -> tuple[Position, ...]:
         """The states, with only outcomes of the accepted length that the event tells; all of them would be many."""
         settings = self._request(event["request"]).settings
         model = Structure(terminal=EVERY_MASK, accepted=event["accepted"])
         told = replace(settings, model=model)
         return tuple(
-            tuple(evolve(r, settings=told) if r.settings.number == settings.number else r for r in state)
-            for state in self.states
+            Position(tuple(evolve(r, settings=told) if r.settings.number == settings.number else r for r in state))
+            for state, _ in self.positions
         )
 
     def _misplaced_message(self, event: Event) -> str:
         """Where the request stands, and which events of which requests were due instead."""
-        phases = sorted({request.phase.label for request in self._each(event["request"])})
+        phases = sorted({request.phase.value for request in self._each(event["request"])})
         due = sorted({(seen["request"], seen["event"]) for seen, _ in self._steps(None, self.scope)})
         expected = ", ".join(f"'{name}' of request {number}" for number, name in due) or "nothing more"
         return f"'{event['event']}' of request {event['request']} in phase {' or '.join(phases)}; expected {expected}"
 
-    def _accept(self, event: Event, states: tuple[State, ...]) -> None:
-        self.states = states
+    def _accept(self, event: Event, positions: tuple[Position, ...]) -> None:
+        self.positions = positions
         if event["event"] == "resolve":
             self._resolving = event["request"]
             self.outputs[event["request"]] += tuple(event["emitted"])
         elif event["event"] == "publish":
             self._resolving = None
 
-    def _steps(self, number: int | None, scope: Scope) -> Iterator[tuple[Event, State]]:
-        """Visible steps of a request (None: of any) that the states allow, silent steps of any in front of them."""
+    def _steps(self, number: int | None, scope: Scope) -> Iterator[tuple[Event, Position]]:
+        """The first event of each visible edge of a request (None: of any), silent edges of any in front of them."""
         for _, steps in self._rests(scope):
-            for event, after in steps:
+            for event, position in steps:
                 if number is None or event["request"] == number:
-                    yield event, after
+                    yield event, position
 
-    def _rests(self, scope: Scope) -> Iterator[tuple[State, list[tuple[Event, State]]]]:
-        """The states and those behind silent steps of any request, each with its visible steps."""
-        todo, known = list(self.states), set(self.states)
+    def _rests(self, scope: Scope) -> Iterator[tuple[State, list[tuple[Event, Position]]]]:
+        """The states and those behind silent edges of any request, each with the first events of its visible edges."""
+        todo = [state for state, _ in self.positions]
+        known = set(todo)
         while todo:
             state, steps = todo.pop(), []
-            before = {request.settings.number: request for request in state}
-            for rule, _, after in successors(state, scope):
-                moved = next(request for request in after if before[request.settings.number] is not request)
-                event = event_of(Step(rule, before[moved.settings.number], moved))
+            for _, _, after in successors(state, scope):
+                first, *others = moved(state, after)
+                event = event_of(*first)
                 if event is not None:
-                    steps.append((event, after))
+                    steps.append((event, Position(after, tuple(others))))
                 elif after not in known:
                     known.add(after)
                     todo.append(after)
@@ -216,7 +271,7 @@ class Replay:
 
     def _is_out_of_ring(self, event: Event) -> bool:
         """Whether the step would be right if the ring did not say otherwise."""
-        free = replace(self.scope, ring=False, memory=Scope(requests=()).memory)
+        free = replace(self.scope, ring=False)
         return self.scope.ring and any(
             seen["event"] == event["event"] for seen, _ in self._steps(event["request"], free)
         )
@@ -249,26 +304,28 @@ class Replay:
         return True
 
     def _each(self, number: int) -> Iterator[Request]:
-        """The request in every state."""
-        return (self._request(number, state) for state in self.states)
+        """The request in every position."""
+        return (self._request(number, position) for position in self.positions)
 
-    def _request(self, number: int, state: State | None = None) -> Request:
-        return next(r for r in (state or self.states[0]) if r.settings.number == number)
+    def _request(self, number: int, position: Position | None = None) -> Request:
+        return next(r for r in (position or self.positions[0]).state if r.settings.number == number)
 
     def _close(self, index: int, event: Event) -> Finding | None:
-        """Follow the end of a request: its finish is known, and its books are the machine's."""
+        """Follow the end of a request: its finish is known, and its statistics are the machine's."""
         number = event["request"]
-        if event["finish"] == "failed" and is_live(self._request(number).phase):
+        if event["finish"] == "failed" and (due_now := self._due_now(event)):
+            self.positions = tuple(Position(state, due[1:]) for state, due in due_now)
+        elif event["finish"] == "failed" and self._request(number).phase in LIVE:
             phase, ends = self._request(number).phase, self._failed(number)
             if not ends:
                 rule = "scheduling.in-flight-bound" if phase == Phase.READY_TO_SUBMIT else "scheduling.phase-edges"
-                return Finding(index, rule, f"request {number} failed in phase {phase.label}, where it had to wait")
-            self.states, self._resolving = ends, None
+                return Finding(index, rule, f"request {number} failed in phase {phase}, where it had to wait")
+            self.positions, self._resolving = ends, None
         request = self._request(number)
-        if is_live(request.phase) or not self._agrees("finish", {"finish": request.finish}, event):
-            rule = "terminal.order" if not is_live(request.phase) else "scheduling.phase-edges"
-            return Finding(index, rule, _message(event, "finish", [request.finish or request.phase.label]))
-        for name, value in request.books._asdict().items():
+        if request.phase in LIVE or not self._agrees("finish", {"finish": request.finish}, event):
+            rule = "terminal.order" if request.phase not in LIVE else "scheduling.phase-edges"
+            return Finding(index, rule, _message(event, "finish", [request.finish or request.phase.value]))
+        for name, value in request.statistics._asdict().items():
             if event["statistics"].get(name) != value:
                 said = event["statistics"].get(name)
                 rule = broken_rule(event, name, [value])
@@ -276,13 +333,18 @@ class Replay:
         self.closed.add(number)
         return None
 
-    def _failed(self, number: int) -> tuple[State, ...]:
-        """The states behind a failure of the request, in a turn of its own or while it was cancelled between two."""
-        scopes = [
-            replace(self.scope, failures=True, ring=ring, memory=Scope(requests=()).memory) for ring in (True, False)
-        ]
+    def _failed(self, number: int) -> tuple[Position, ...]:
+        """The positions behind a failure of the request, in a turn that serves it or while it was cancelled."""
+        scopes = (self._failing, replace(self._failing, ring=False, max_group=1))
         ends = [after for scope in scopes for seen, after in self._steps(number, scope) if seen["event"] == "fail"]
         return tuple(dict.fromkeys(ends))
+
+
+def _told(move: Moved) -> Event:
+    """The event of a member's move, which is never silent."""
+    event = event_of(*move)
+    assert event is not None, "the members of a group are submitted or fail"
+    return event
 
 
 def _settings(event: Event) -> Settings:

@@ -32,6 +32,7 @@ OPTIONAL = (
     "prefill_chunk",
     "max_in_flight",
     "max_branches",
+    "max_group",
     "eos_ids",
     "stop_sequences",
 )

@@ -10,11 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from eredu_spec.events import event_of
-from eredu_spec.explorer import Step
-from eredu_spec.phases import Stage, is_live
+from eredu_spec.phases import LIVE, Phase, Stage
 from eredu_spec.scope import Scope
 from eredu_spec.settings import Settings
-from eredu_spec.state import Request
+from eredu_spec.state import Request, moved
 from eredu_spec.structure import Structure
 from eredu_spec.successors import Edge, successors
 from eredu_spec.terminal import EOS, GRAMMAR, STOP
@@ -27,11 +26,11 @@ FIRST_ID = 100
 
 
 def told(scope: Scope) -> Scope:
-    """The scope with books, single terminal conditions, and no cancellation from callbacks, which write no event."""
+    """The scope with statistics and single terminal conditions, and without callbacks, which write no event."""
     requests = tuple(
         replace(settings, counts=True, model=Structure(terminal=(STOP, GRAMMAR, EOS))) for settings in scope.requests
     )
-    return replace(scope, requests=requests, callbacks=False, memory=Scope(requests=()).memory)
+    return replace(scope, requests=requests, callbacks=False)
 
 
 def write(scope: Scope, choose: Choose) -> list[Event]:
@@ -39,16 +38,15 @@ def write(scope: Scope, choose: Choose) -> list[Event]:
     state, turn = scope.start(), 0
     events = [_opening(request.settings, scope) for request in state]
     while edges := successors(state, scope):
-        rule, _, after = choose(edges)
-        before = {request.settings.number: request for request in state}
-        moved = next(request for request in after if before[request.settings.number] is not request)
-        source = before[moved.settings.number]
-        turn += source.stage == Stage.IDLE and moved.finish not in {"cancelled", "failed"}
-        event = event_of(Step(rule, source, moved))
-        if event is not None and event["event"] != "fail":
-            events.append({**event, **_with_ids(event), "turn": turn})
-        if not is_live(moved.phase):
-            events.append(_closing(moved, turn))
+        _, _, after = choose(edges)
+        moves = moved(state, after)
+        turn += any(was.stage is Stage.IDLE and request.phase is not Phase.CANCELLED for was, request in moves)
+        for was, request in moves:
+            event = event_of(was, request)
+            if event is not None and event["event"] != "fail":
+                events.append({**event, **_with_ids(event), "turn": turn})
+            if request.phase not in LIVE:
+                events.append(_closing(request, turn))
         state = after
     return events
 
@@ -72,11 +70,12 @@ def _opening(settings: Settings, scope: Scope) -> Event:
         "prefill_chunk": settings.prefill_chunk,
         "max_in_flight": scope.max_in_flight,
         "max_branches": scope.max_branches,
+        "max_group": scope.max_group,
         "eos_ids": [FIRST_ID + mask for mask in range(8) if mask & EOS],
     }
 
 
 def _closing(request: Request, turn: int) -> Event:
-    statistics = request.books._asdict()
+    statistics = request.statistics._asdict()
     number = request.settings.number
     return {"event": "close", "turn": turn, "request": number, "finish": request.finish, "statistics": statistics}

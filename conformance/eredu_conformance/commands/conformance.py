@@ -19,7 +19,7 @@ from eredu_conformance.protocol import SUBJECTS, Capabilities, ExpectedFailures,
 from eredu_conformance.runner import CheckResult, Outcome, Plan, Report, conduct
 from eredu_conformance.runner.html import html_page
 from eredu_conformance.runner.junit import junit_tree
-from eredu_conformance.runner.kill_table import print_kill_matrix
+from eredu_conformance.runner.kill_table import print_kill_table
 from eredu_conformance.runner.records import report_record
 from eredu_conformance.runner.table import check_table, print_report
 from eredu_conformance.zoo import MEMBERS
@@ -75,7 +75,7 @@ def conformance(
         Path | None, typer.Option(metavar="FILE.toml", help="Your expected failures.", rich_help_panel=REPORTS)
     ] = None,
     faults: Annotated[
-        bool, typer.Option("--faults", help="Print the kill matrix: every planted fault against every oracle.")
+        bool, typer.Option("--faults", help="Print the kill table: every planted fault and the check that kills it.")
     ] = False,
     junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", rich_help_panel=REPORTS)] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE.json", rich_help_panel=REPORTS)] = None,
@@ -168,7 +168,7 @@ def _print_faults(tier: str, jobs: int) -> int:
             bar.update(task, description=name, completed=done, total=total)
 
         console = Console() if sys.stdout.isatty() else Console(width=140)
-        clean = print_kill_matrix(console, tier=Tier(tier), jobs=jobs, progress=advance)
+        clean = print_kill_table(console, tier=Tier(tier), jobs=jobs, progress=advance)
     return 0 if clean else CHECK_FAILED
 
 

@@ -23,7 +23,7 @@ Progress = Callable[[str, int, int], None]
 """Told what was done, how much is done, and how much there is."""
 
 
-def print_kill_matrix(
+def print_kill_table(
     console: Console,
     *,
     tier: Tier = Tier.STANDARD,

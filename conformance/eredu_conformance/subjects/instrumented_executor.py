@@ -47,12 +47,15 @@ class Fault:
         number: Which call of it, from 1, counted over the request if one is named, else over all.
         request: Number of the request that it concerns; None for any.
         after: Whether the call does its work before it raises.
+        whole: Whether a submission raises for the whole group, rather than answer its member with the error; of other
+            methods nothing.
     """
 
     method: str
     number: int = 1
     request: int | None = None
     after: bool = False
+    whole: bool = False
 
 
 class FakeClock:
@@ -81,6 +84,8 @@ class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
         delays_s: Seconds of a call by method; `verification` is what passes between submission and completion.
         hook: Called with every call before it is carried out.
         calls: The log.
+        groups: The requests of each submission, in order.
+        struck: Requests whose calls raised because of a fault.
     """
 
     inner: SpeculativeExecutor[SequenceT, BlockT, VerificationT]
@@ -89,9 +94,12 @@ class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
     delays_s: Mapping[str, float] = field(default_factory=dict)
     hook: Callable[[Call], None] | None = None
     calls: list[Call] = field(default_factory=list)
+    groups: list[tuple[int, ...]] = field(default_factory=list)
+    struck: set[int] = field(default_factory=set)
     _numbers: dict[int, int] = field(default_factory=dict)
     _counts: Counter[tuple[str, int | None]] = field(default_factory=Counter)
     _ready_s: dict[int, float] = field(default_factory=dict)
+    _whole: InjectedFaultError | None = None
 
     @property
     def traits(self) -> ExecutorTraits:
@@ -115,25 +123,40 @@ class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
         return result
 
     def submit(self, group: Sequence[Submission[SequenceT, BlockT]]) -> list[VerificationT | Exception]:
-        """Log a call for each member, delay once, and forward those that no fault strikes before their work.
+        """Log a call for each member, delay once, and forward those that nothing stops before their work.
 
-        A fault is its member's entry. The verifications are ready `delays_s["verification"]` later.
+        A fault, or what the hook raises, is its member's entry; a fault of the whole group is raised. The
+        verifications are ready `delays_s["verification"]` later.
         """
         self.clock.advance(self.delays_s.get("submit", 0.0))
-        numbers = [self._numbers[id(member.sequence)] for member in group]
-        faults = [
-            self._log(Call("submit", number, (member.block, member.more)))
-            for number, member in zip(numbers, group, strict=True)
-        ]
-        reached = [member for member, fault in zip(group, faults, strict=True) if fault is None or fault.after]
+        self.groups.append(tuple(self._numbers[id(member.sequence)] for member in group))
+        self._whole = None
+        announced = [self._announce(member) for member in group]
+        reached = [member for member, (works, _) in zip(group, announced, strict=True) if works]
         forwarded = iter(self.inner.submit(reached) if reached else [])
-        for number in numbers:
-            self._ready_s[number] = self.clock.now_s + self.delays_s.get("verification", 0.0)
+        if self._whole is not None:
+            raise self._whole
         entries: list[VerificationT | Exception] = []
-        for number, fault in zip(numbers, faults, strict=True):
-            done = [next(forwarded)] if fault is None or fault.after else []
-            entries += done if fault is None else [_planned(fault, number)]
+        for works, error in announced:
+            done = [next(forwarded)] if works else []
+            entries += done if error is None else [error]
         return entries
+
+    def _announce(self, member: Submission[SequenceT, BlockT]) -> tuple[bool, Exception | None]:
+        """Log a member's call; return whether its work is done, and what ends it."""
+        number = self._numbers[id(member.sequence)]
+        self._ready_s[number] = self.clock.now_s + self.delays_s.get("verification", 0.0)
+        try:
+            fault = self._log(Call("submit", number, (member.block, member.more)))
+        except Exception as error:
+            return False, error
+        if fault is None:
+            return True, None
+        planned = _planned(fault, number)
+        if fault.whole and not fault.after:
+            raise planned
+        self._whole = planned if fault.whole else self._whole
+        return fault.after, planned
 
     def branch(self, sequence: SequenceT, block: BlockT, count: int) -> BlockT:
         """Log, delay, fail or forward."""
@@ -185,7 +208,11 @@ class InstrumentedExecutor(Generic[SequenceT, BlockT, VerificationT]):
         self._counts.update([(call.method, None), (call.method, call.request)])
         if self.hook is not None:
             self.hook(call)
-        return next((fault for fault in self.faults if self._strikes(fault, call)), None)
+        fault = next((fault for fault in self.faults if self._strikes(fault, call)), None)
+        if fault is not None:
+            whole = fault.whole and call.method == "submit"
+            self.struck.update(self.groups[-1] if whole else [call.request])
+        return fault
 
     def _strikes(self, fault: Fault, call: Call) -> bool:
         if fault.method != call.method or fault.request not in {None, call.request}:

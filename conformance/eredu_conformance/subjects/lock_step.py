@@ -1,8 +1,9 @@
 """The scheduler of eredu and the machine of the spec, action by action, side by side.
 
 The machine is free where the engine's tokens decide. After each action its possible states are those successors that
-look like what the engine has become: phase, cache, block, branch, output, events and books, read off the executor's
-caches and the scheduler's public face, never off its trace. If none is left, the engine did what no rule allows.
+look like what the engine has become: phase, cache, block, branch, output, events and statistics, read off the
+executor's caches and the scheduler's public face, never off its trace. If none is left, the engine did what no rule
+allows.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 from eredu.contract.events import Event
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
+from eredu.contract.request import GenerationRequest
 from eredu.scheduling.phase import Phase
 from eredu_conformance.harness.grammars import bracket_grammar
 from eredu_conformance.subjects.grammar_state import GrammarState
@@ -21,12 +23,12 @@ from eredu_conformance.subjects.table_pairs import Pair, table_pairs
 from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
 from eredu_spec import cancellation
 from eredu_spec.drafting import Move
+from eredu_spec.phases import LIVE, SUBMITTED
 from eredu_spec.phases import Phase as MachinePhase
-from eredu_spec.phases import is_live
 from eredu_spec.scope import Scope
 from eredu_spec.settings import Settings
 from eredu_spec.state import Request, State, opened
-from eredu_spec.statistics import Books
+from eredu_spec.statistics import Statistics
 from eredu_spec.structure import Structure
 from eredu_spec.successors import successors
 from eredu_spec.trace import Replay
@@ -55,7 +57,7 @@ class Look(NamedTuple):
         told: Output tokens that its events told.
         publications: Events that told tokens.
         ends: Events that told its end.
-        books: Its counters.
+        statistics: Its counters.
     """
 
     phase: str
@@ -67,25 +69,25 @@ class Look(NamedTuple):
     told: int
     publications: int
     ends: int
-    books: Books
+    statistics: Statistics
 
 
 def machine_look(request: Request) -> Look:
     """The look of a request of the machine, between two turns."""
     waits = request.phase in {MachinePhase.READY_TO_DRAFT, MachinePhase.READY_TO_SUBMIT} and request.reused > 0
-    flies = MachinePhase.VERIFICATION_IN_FLIGHT <= request.phase <= MachinePhase.RESOLUTION
+    flies = request.phase in SUBMITTED
     promoted = request.reused if waits else -1
     return Look(
-        phase=request.phase.label,
+        phase=request.phase.value,
         finish=request.finish,
         cache=-1 if request.finish == "failed" else len(request.rows),
         block=len(request.block) if flies else promoted,
         branch=len(request.branch),
         output=len(request.output),
         told=request.published,
-        publications=request.books.rounds,
-        ends=int(not is_live(request.phase)),
-        books=request.books,
+        publications=request.statistics.rounds,
+        ends=int(request.phase not in LIVE),
+        statistics=request.statistics,
     )
 
 
@@ -94,18 +96,22 @@ class LockStep:
 
     Args:
         pair: A name of `table_pairs`.
+        joins: Whether the executor joins the forwards of a group.
         options: The schedule.
     """
 
-    def __init__(self, pair: str, **options: Any) -> None:
-        chosen = PAIRS[pair]
+    def __init__(self, pair: str, *, joins: bool = True, **options: Any) -> None:
+        self.pair = PAIRS[pair]
         self.options = MtpSchedulerOptions(**options)
-        self.table = TableSchedule(chosen.target, chosen.drafter, options=self.options, react=self._react)
+        self.table = TableSchedule(
+            self.pair.target, self.pair.drafter, options=self.options, react=self._react, joins=joins
+        )
         self.scope = Scope(
             requests=(),
             ring=True,
             max_in_flight=self.options.max_in_flight,
             max_branches=self.options.max_branches,
+            max_group=self.options.max_group,
         )
         self.states: tuple[State, ...] = ((),)
         self.replay = Replay()
@@ -140,7 +146,7 @@ class LockStep:
         raised = self._raises(self.table.scheduler.turn)
         followed = set(self._turns(self.scope))
         if raised:
-            followed |= set(self._turns(replace(self.scope, failures=True, memory=Scope(requests=()).memory)))
+            followed |= set(self._turns(replace(self.scope, failures=True)))
         self._compare("turn", self._without_victims(followed, raised=raised))
 
     def cancel(self, index: int) -> None:
@@ -149,10 +155,18 @@ class LockStep:
         raised = self._raises(lambda: self.table.scheduler.cancel(index))
         self._compare(f"cancellation of request {index}", self._without_victims(self.states, raised=raised))
 
-    def fail_at_next(self, method: str, *, after: bool) -> None:
-        """Let the next call of an executor's method raise, before its work or behind it."""
+    def fail_at_next(self, method: str, *, after: bool, place: int = 0, whole: bool = False) -> None:
+        """Let a call of an executor's method raise, before its work or behind it.
+
+        Args:
+            method: The method.
+            after: Whether it does its work first.
+            place: How many calls, members of a group counted singly, come first.
+            whole: Whether a submission raises for its whole group.
+        """
         executor = self.table.executor
-        executor.faults += (Fault(method, len(executor.called(method)) + 1, after=after),)
+        number = len(executor.called(method)) + 1 + place
+        executor.faults += (Fault(method, number, after=after, whole=whole and method == "submit"),)
 
     def cancel_at_next_event(self, index: int) -> None:
         """Cancel a request from inside the next callback."""
@@ -166,6 +180,8 @@ class LockStep:
         finding = self.replay.unfinished(self.replayed)
         if finding is not None:
             raise DivergenceError(str(finding))
+        for sequence in self.table.tables.sequences:
+            self._compare_alone(sequence.request)
 
     def _react(self, event: Event) -> None:  # noqa: ARG002
         victim, self.victim_at_next_event = self.victim_at_next_event, None
@@ -179,6 +195,11 @@ class LockStep:
             action()
         except InjectedFaultError:
             failed = [each for each in self._numbers() if str(self.table.scheduler.finish(each)) == "failed"]
+            if not self.table.executor.struck.issuperset(failed):
+                self.states = ()
+                raise DivergenceError(
+                    f"requests {failed} failed, and {self.table.executor.struck} were struck"
+                ) from None
             self._raises(lambda: self.table.scheduler.cancel(failed[0]))
             return True
         except Exception as error:
@@ -216,7 +237,7 @@ class LockStep:
         todo = [after for state in self.states for _, _, after in successors(state, scope)]
         while todo:
             state = todo.pop()
-            if any(request.stage for request in state):
+            if any(request.phase is MachinePhase.RESOLUTION for request in state):
                 todo += [after for _, _, after in successors(state, scope)]
             else:
                 yield state
@@ -268,8 +289,31 @@ class LockStep:
             told=len(self.table.tokens(index)),
             publications=sum(bool(event.tokens) for event in told),
             ends=len(self.table.ends(index)),
-            books=Books(*(getattr(statistics, name) for name in Books._fields)),
+            statistics=Statistics(*(getattr(statistics, name) for name in Statistics._fields)),
         )
+
+    def _compare_alone(self, request: GenerationRequest) -> None:
+        """Whoever came to an end of its own gave what it gives alone: the machine knows no tokens.
+
+        Lookahead is off there; it may change none of the counters that are compared.
+        """
+        index = request.index
+        if str(self.table.scheduler.finish(index)) in {"cancelled", "failed"}:
+            return
+        pair = self.pair
+        alone = TableSchedule(pair.target, pair.drafter, options=replace(self.options, lookahead=False)).run(request)
+        for name, seen, due in (
+            ("tokens", self.table.tokens(index), alone.tokens(index)),
+            ("finish", self.table.scheduler.finish(index), alone.scheduler.finish(index)),
+            ("counters", self._counters(self.table, index), self._counters(alone, index)),
+        ):
+            if seen != due:
+                raise DivergenceError(f"in company request {index} has {name} = {seen}, and alone {due}")
+
+    @staticmethod
+    def _counters(table: TableSchedule, index: int) -> tuple[tuple[int, ...], ...]:
+        statistics = table.scheduler.request_statistics(index)
+        return statistics.rounds_by_length, statistics.drafted_by_position, statistics.accepted_by_position
 
     def _follow_trace(self, action: str) -> None:
         """The trace of the action, too, is a run of the machine."""

@@ -48,9 +48,10 @@ def draw_options(random: Random) -> MtpSchedulerOptions:
         lookahead=random.random() < 0.8,
         adaptive_lookahead=random.random() < 0.5,
         adaptive_window=random.randint(1, 3),
-        max_in_flight=random.randint(1, 3),
+        max_in_flight=random.randint(1, 4),
         max_branches=random.randint(1, 2),
         prefill_chunk=random.randint(1, 3),
+        max_group=random.choice([None, None, 1, 2, 3]),
     )
 
 
@@ -59,7 +60,11 @@ def draw_faults(random: Random, requests: int) -> tuple[Fault, ...]:
     acting = [method for method in METHODS if method not in {"open", "close"}]
     return tuple(
         Fault(
-            random.choice(acting), random.randint(1, 3), request=random.randrange(requests), after=random.random() < 0.5
+            random.choice(acting),
+            random.randint(1, 3),
+            request=random.randrange(requests),
+            after=random.random() < 0.5,
+            whole=random.random() < 0.2,
         )
         for _ in range(random.choice([0, 0, 0, 1, 2]))
     )
@@ -88,7 +93,12 @@ def run_random_schedule(seed: int) -> TableSchedule:
     count = random.randint(1, 4)
     canceller = _Canceller(random)
     table = TableSchedule(
-        pair.target, pair.drafter, options=draw_options(random), faults=draw_faults(random, count), react=canceller
+        pair.target,
+        pair.drafter,
+        options=draw_options(random),
+        faults=draw_faults(random, count),
+        react=canceller,
+        joins=random.random() < 0.5,
     )
     if random.random() < 0.3:
         canceller.table = table

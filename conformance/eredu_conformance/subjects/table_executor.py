@@ -17,9 +17,10 @@ from eredu.contract.executor import CommitPlan, ExecutorTraits, Submission, Veri
 from eredu.contract.request import GenerationRequest
 from eredu_conformance.subjects.grammar_state import GrammarTrack
 from eredu_conformance.subjects.table_decisions import decide, draw_proposal, reference_sampling
+from eredu_conformance.subjects.table_forward import Part, forward
 from eredu_conformance.subjects.table_sequence import TableBlock, TableSequence, TableVerification, require
 from eredu_reference.errors import AcceptanceError as ReferenceAcceptanceError
-from eredu_reference.models import Drafter, Model, feed, replay
+from eredu_reference.models import Drafter, Model, Output, feed, replay
 from eredu_reference.rows import Row, processed_row, softmax
 from eredu_reference.sources import ThreefrySource
 
@@ -30,12 +31,14 @@ class TableExecutor:
     Args:
         target: The target.
         drafter: An independent drafter, one that reads nothing of the target; None decodes plainly.
+        joins: Whether a group is verified in one forward, rather than its members in turn.
     """
 
-    def __init__(self, target: Model, drafter: Drafter | None = None) -> None:
+    def __init__(self, target: Model, drafter: Drafter | None = None, *, joins: bool = True) -> None:
         require(drafter is None or not drafter.reads_hidden, "this executor hands no hidden state to a drafter")
         self._target = target
         self._drafter = drafter
+        self._joins = joins
         self.sequences: list[TableSequence] = []
 
     @property
@@ -88,24 +91,45 @@ class TableExecutor:
         return block
 
     def submit(self, group: Sequence[Submission[TableSequence, TableBlock]]) -> list[TableVerification | Exception]:
-        """Append each member's leading token and proposals to its target's cache."""
+        """Append each member's leading token and proposals to its target's cache, in one forward or in turn."""
+        if self._joins:
+            return self._submit_joined(group)
         return submit_in_turn(group, self._submit_one)
 
     def _submit_one(self, member: Submission[TableSequence, TableBlock]) -> TableVerification:
+        [rows] = forward(self._target, [self._part(member)])
+        if isinstance(rows, Exception):
+            raise rows
+        return self._started(member, rows)
+
+    def _submit_joined(
+        self, group: Sequence[Submission[TableSequence, TableBlock]]
+    ) -> list[TableVerification | Exception]:
+        parts = submit_in_turn(group, self._part)
+        rows = iter(forward(self._target, [part for part in parts if isinstance(part, Part)]))
+        answers = [part if isinstance(part, Exception) else next(rows) for part in parts]
+        return [
+            answer if isinstance(answer, Exception) else self._started(member, answer)
+            for member, answer in zip(group, answers, strict=True)
+        ]
+
+    def _part(self, member: Submission[TableSequence, TableBlock]) -> Part:
+        """What a member feeds, once its submission is found in order."""
         sequence, block = member.sequence, member.block
         self._check_idle(sequence, "submit")
         require(block.boundary == len(sequence.tokens), f"{sequence.name}: a block drafted at {block.boundary}")
         remaining = sequence.request.options.max_tokens - sequence.position
         require(remaining > block.count, f"{sequence.name}: {block.count} proposals, but {remaining} tokens to go")
-        require(
-            member.more <= (remaining > block.count + 1), f"{sequence.name}: another round is announced past the budget"
-        )
-        first = len(sequence.target)
-        inputs = (sequence.tokens[-1], *block.tokens)
-        outputs = [feed(self._target, sequence.target, token, first + offset) for offset, token in enumerate(inputs)]
-        sequence.running = TableVerification(block, tuple(outputs))
-        sequence.promoted = None
-        return sequence.running
+        announced = member.more <= (remaining > block.count + 1)
+        require(announced, f"{sequence.name}: another round is announced past the budget")
+        return Part(sequence.target, (sequence.tokens[-1], *block.tokens))
+
+    @staticmethod
+    def _started(member: Submission[TableSequence, TableBlock], rows: Sequence[Output]) -> TableVerification:
+        verification = TableVerification(member.block, tuple(rows))
+        member.sequence.running = verification
+        member.sequence.promoted = None
+        return verification
 
     def branch(self, sequence: TableSequence, block: TableBlock, count: int) -> TableBlock:
         """Draft behind the block that is being verified, from a clone of its frontier."""

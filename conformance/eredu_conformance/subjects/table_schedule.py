@@ -55,8 +55,8 @@ def reference_request(request: GenerationRequest, text: TextOptions | None = Non
 class TableSchedule:
     """A scheduler on an instrumented table executor.
 
-    Each event is checked when it arrives: it appends, it tells nothing that the executor has not committed, the books
-    balance, and nothing follows the end. Each submission and each branch is checked against the bounds.
+    Each event is checked when it arrives: it appends, it tells nothing that the executor has not committed, the
+    statistics balance, and nothing follows the end. Each submission and each branch is checked against the bounds.
 
     Args:
         target: The target.
@@ -65,6 +65,7 @@ class TableSchedule:
         faults: Where the executor raises.
         delays_s: Seconds of the executor's calls.
         react: Called with every event after it was checked.
+        joins: Whether the executor joins the forwards of a group.
     """
 
     def __init__(
@@ -76,9 +77,10 @@ class TableSchedule:
         faults: tuple[Fault, ...] = (),
         delays_s: Mapping[str, float] | None = None,
         react: Callable[[Event], None] | None = None,
+        joins: bool = True,
     ) -> None:
         self.options = options or MtpSchedulerOptions()
-        self.tables = TableExecutor(target, drafter)
+        self.tables = TableExecutor(target, drafter, joins=joins)
         self.executor: InstrumentedExecutor[TableSequence, TableBlock, TableVerification] = InstrumentedExecutor(
             self.tables, faults=faults, delays_s=delays_s or {}, hook=self._check_bounds
         )
@@ -126,7 +128,9 @@ class TableSchedule:
         output = self.scheduler.output(index)
         statistics = self.scheduler.request_statistics(index)
         statistics.check()
-        require(statistics.emitted == len(output), f"request {index} has {len(output)} tokens, its books {statistics}")
+        require(
+            statistics.emitted == len(output), f"request {index} has {len(output)} tokens, its statistics {statistics}"
+        )
         if isinstance(event, TokensCommitted):
             sequence = next(item for item in self.tables.sequences if item.request.index == index)
             after = told + len(event.tokens)
@@ -146,7 +150,9 @@ class TableSchedule:
         live = [sequence for sequence in self.tables.sequences if not sequence.closed]
         if call.method == "submit":
             flying = sum(sequence.running is not None for sequence in live)
-            require(flying < self.options.max_in_flight, f"{call} with {flying} verifications in flight")
+            group, most = len(self.executor.groups[-1]), self.options.max_group
+            require(flying + group <= self.options.max_in_flight, f"{call} in {group} with {flying} in flight")
+            require(most is None or group <= most, f"{call} in a group of {group}")
         if call.method == "branch":
             branches = sum(sequence.branch is not None for sequence in live)
             require(branches < self.options.max_branches, f"{call} with {branches} branches alive")

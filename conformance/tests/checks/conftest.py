@@ -12,11 +12,11 @@ from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.subjects.reference import ReferenceSubject
 from eredu_reference import PIECES
 
-MakeBench = Callable[..., SubjectSession]
+MakeSession = Callable[..., SubjectSession]
 
 
 @pytest.fixture
-def bench_of(tmp_path: Path) -> MakeBench:
+def session_of(tmp_path: Path) -> MakeSession:
     """Makes a session whose engine has the given pieces instead of the right ones."""
 
     def make(**pieces: object) -> SubjectSession:

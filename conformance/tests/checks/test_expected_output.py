@@ -1,4 +1,4 @@
-"""The oracle against the reference's plain decoding, and its endings by hand."""
+"""Expected outputs against the reference's plain decoding, and its endings by hand."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_each_option_moves_some_greedy_path(option: str) -> None:
     assert any(moved), f"no check could tell whether {option} was ignored"
 
 
-def _oracle(**options: object) -> ExpectedOutput:
+def _expected(**options: object) -> ExpectedOutput:
     pair = crafted_pair("cycle")
     return ExpectedOutput(pair.target, Request(prompt=pair.prompt, options=RunOptions(**options)))  # type: ignore[arg-type]
 
@@ -60,7 +60,7 @@ def _oracle(**options: object) -> ExpectedOutput:
     ],
 )
 def test_endings(options: dict[str, object], tokens: tuple[int, ...], finish: Finish) -> None:
-    answer = _oracle(**options).greedy()
+    answer = _expected(**options).greedy()
     assert (answer.tokens, answer.finish) == (tokens, finish)
 
 

@@ -62,7 +62,7 @@ def test_a_placement_moves_no_token(acceptance: Acceptance, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_answers_carry_books_and_a_trace(make: Callable[[], Subject], tmp_path: Path) -> None:
+def test_answers_carry_statistics_and_a_trace(make: Callable[[], Subject], tmp_path: Path) -> None:
     result = _session(make, tmp_path).result(_trial())
     assert result.trace
     json.dumps(result.trace)

@@ -17,7 +17,7 @@ from eredu_conformance.runner.judging import judge
 from eredu_conformance.runner.result import Outcome
 from eredu_conformance.subjects.reference import ReferenceSubject
 
-MakeBench = Callable[..., SubjectSession]
+MakeSession = Callable[..., SubjectSession]
 
 
 class Echo(ReferenceSubject):
@@ -49,11 +49,11 @@ def test_ignored_options_are_no_refusal(tmp_path: Any) -> None:
             check_named(f"path.undeclared-{name}-is-refused").run(session, 0)
 
 
-def test_an_engine_that_raises_does_not_conform(bench_of: MakeBench) -> None:
+def test_an_engine_that_raises_does_not_conform(session_of: MakeSession) -> None:
     def broken(*_: object) -> int:
         raise RuntimeError("out of luck")
 
-    result = judge(check_named("path.greedy-is-argmax/table/k3"), bench_of(greedy_length=broken), 0)
+    result = judge(check_named("path.greedy-is-argmax/table/k3"), session_of(greedy_length=broken), 0)
     assert result.outcome is Outcome.FAILED
     assert "out of luck" in result.message
 
@@ -68,8 +68,8 @@ def test_failures_shrink(tmp_path: Any) -> None:
     assert len(request["prompt"]) == 1
 
 
-def test_the_right_engine_passes_everything_quick(bench_of: MakeBench) -> None:
-    session = bench_of()
+def test_the_right_engine_passes_everything_quick(session_of: MakeSession) -> None:
+    session = session_of()
     wrong = []
     for check in all_checks():
         if check.tier is Tier.QUICK and check.family is None:

@@ -240,3 +240,31 @@ def test_a_copy_of_a_state_at_rest_goes_on_by_itself(
     sequence.drafter = twin
     assert [token.item() for token in executor.draft(sequence, 4, None, None).tokens] == first
     executor.close(sequence)
+
+
+# rule: promotion.consume-one-reuse-the-rest, promotion.top-up, rollback.drafter-follows
+@pytest.mark.parametrize("promoted", [0, 1, 2, 3])
+def test_a_part_of_a_branch_is_promoted_and_topped_up(
+    llama: Any, lend: Make, make_request: Make, promoted: int
+) -> None:
+    """The next round may be shorter than the branch: what the drafter made of the rest of it goes."""
+    executor = lend(llama, False)
+    sequence = executor.open(make_request(0))
+    while executor.prefill(sequence, 8):
+        pass
+    block = executor.draft(sequence, 2, None, None)
+    [verification] = executor.submit([Submission(sequence, block, more=True)])
+    branch = executor.branch(sequence, block, 4)
+    proposals = executor.wait(sequence, verification).proposals
+    tokens = (*proposals, executor.bonus_guess(sequence, branch))
+    start = executor.commit(sequence, CommitPlan(kept=3, tokens=tokens, promoted=promoted), branch)
+    assert start.count == promoted
+    assert sequence.drafter.cache.length == len(sequence.tokens) - 1 + promoted
+    topped = executor.draft(sequence, 4, start, None)
+    fresh = executor.open(make_request(1, prompt=tuple(sequence.tokens)))
+    while executor.prefill(fresh, 8):
+        pass
+    wanted = executor.draft(fresh, 4, None, None)
+    assert [token.item() for token in topped.tokens] == [token.item() for token in wanted.tokens]
+    for each in (sequence, fresh):
+        executor.close(each)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.engine.checkpoint import LoadedCheckpoint
+from eredu.engine.mlx_backend import Lookup
 from eredu.results import GenerationResult
 from eredu_reference.acceptance import block_length, block_weights, rejection_length, residual
 from eredu_reference.requests import Sampling
@@ -142,6 +143,57 @@ class Replay:
         weight = block_weights(proposals, p, q)[accepted] if block_rule else 1.0
         left = residual(p[accepted], q[accepted], weight)
         return [*proposals[:accepted], self.draw(Role.RESIDUAL, start + accepted, left)]
+
+
+class LookupReplay(Replay):
+    """The same with suffix lookup, by comparing with every earlier place; each proposal's distribution is a point."""
+
+    def rows(self, side: int, history: tuple[int, ...], count: int) -> list[Row]:
+        if side == 0:
+            return super().rows(side, history, count)
+        row = np.zeros(40)
+        row[looked_up(history)] = 1.0
+        return [row]
+
+
+def looked_up(history: tuple[int, ...]) -> int:
+    """What followed the longest earlier occurrence of the history's end, the latest of equal ones; else its last id."""
+    found = (0, history[-1])
+    for place in range(1, len(history)):
+        pairs = zip(reversed(history[:place]), reversed(history), strict=False)
+        length = next((number for number, (mine, other) in enumerate(pairs) if mine != other), place)
+        if length >= max(1, found[0]):
+            found = (length, history[place])
+    return found[1]
+
+
+# rule: draft.recorded-distribution, verify.same-law, lookahead.exact-promotion-only
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+@pytest.mark.parametrize("name", ["bare", "all"])
+def test_tokens_by_lookup_are_those_of_a_float64_replay(
+    llama: Any, decode: Decode, make_options: Callable[..., GenerationOptions], rule: str, name: str
+) -> None:
+    """Lookahead is on: a promoted branch that drafting after the commit would not give would change the text."""
+    prompt = (1, 2, 3, 4, 1, 2, 3, 5, 1, 2)
+    lengths: set[int] = set()
+    promoted = 0
+    for count, seed in ((2, 11), (4, 12), (3, 13)):
+        settings: dict[str, Any] = {
+            "temperature": 0.25,
+            "acceptance": rule,
+            "max_proposals": count,
+            "seed": seed,
+            "max_tokens": 48,
+            **OPTIONS.get(name, {}),
+        }
+        schedule = MtpSchedulerOptions(adaptive_lookahead=False)
+        result = decode((llama[0], Lookup()), prompt=prompt, schedule=schedule, **settings)
+        assert result.tokens == LookupReplay(llama[0], llama[0], make_options(**settings), prompt).run()
+        result.statistics.check()
+        lengths |= {n for n, rounds in enumerate(result.statistics.rounds_by_length) if rounds}
+        promoted += result.statistics.lookahead_promoted
+    assert len(lengths) > 1
+    assert promoted > 0 or name == "all"
 
 
 # rule: draft.recorded-distribution, randomness.by-position, randomness.by-round, randomness.shared-noise

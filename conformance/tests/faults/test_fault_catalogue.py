@@ -79,7 +79,7 @@ def test_no_fault_touches_plain_decoding() -> None:
 UNPLANTED = {
     "lookahead.bounded",
     "placement.changes-no-token",
-    "scheduling.one-action-a-turn",
+    "scheduling.turn-uninterrupted",
     "scheduling.ring",
 }
 """Rules about several requests, or about devices, which an engine of one request cannot break."""

@@ -7,6 +7,7 @@ import pytest
 
 from eredu.mlx.adapter import build_llama, evaluate_model, patch_attention
 from eredu.mlx.caches import row as row_cache
+from eredu.mlx.caches.batch import BatchCache
 from eredu.mlx.caches.full import RollbackCache
 from eredu.mlx.caches.row import RowCache
 from eredu.mlx.caches.sequence import SequenceCache
@@ -98,4 +99,17 @@ def test_many_rows_and_long_caches_go_the_usual_way(
     cache = SequenceCache(model, 8, attention_cache=RowCache)
     cache.prefill(model, [1, 2, 3])
     cache.feed(model, mx.array([4, 5, 6], dtype=mx.uint32))
+    assert not calls
+
+
+def test_several_members_go_the_usual_way(calls: list[int]) -> None:
+    mx.random.seed(4)
+    model = build_llama(CONFIG)
+    evaluate_model(model)
+    assert patch_attention(model)
+    batch, alone = BatchCache(model, 8, members=2, attention_cache=RowCache), SequenceCache(model)
+    for start in (0, 3, 4):
+        rows = [[start + at, start + at + 7] for at in range(2)]
+        logits, _ = batch.feed(model, mx.array(rows, dtype=mx.uint32))
+        assert mx.allclose(logits[1], alone.feed(model, mx.array(rows[1], dtype=mx.uint32)), atol=1e-5).item()
     assert not calls

@@ -11,7 +11,7 @@ from rich.console import Console
 from eredu_conformance.checks.check import Tier
 from eredu_conformance.faults import Fault, fault_named
 from eredu_conformance.runner import kill_table
-from eredu_conformance.runner.kill_table import print_kill_matrix
+from eredu_conformance.runner.kill_table import print_kill_table
 
 TIES = fault_named("greedy-breaks-ties-upwards")
 
@@ -23,7 +23,7 @@ def _print(fault: Fault, monkeypatch: pytest.MonkeyPatch, *alarms: str) -> tuple
     monkeypatch.setattr(kill_table, "false_alarms", alarmed)
     monkeypatch.setattr(kill_table, "ALARM_SEEDS", {Tier.QUICK: 1})
     stream = io.StringIO()
-    clean = print_kill_matrix(Console(file=stream, width=140), tier=Tier.QUICK, faults=[fault])
+    clean = print_kill_table(Console(file=stream, width=140), tier=Tier.QUICK, faults=[fault])
     return clean, stream.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""Turns: nobody waits longer than one action of every other, bounds hold, and a schedule that cannot go on says so."""
+"""Turns: nobody waits longer than one turn of every other, bounds hold, and a schedule that cannot go on says so."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from eredu.contract.errors import EreduError, SchedulerStalledError
 from eredu.contract.events import Event
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
+from eredu.scheduling.action import Turn
 from eredu.scheduling.phase import SUBMITTED, Phase
-from eredu.scheduling.request_state import RequestRecord
 from eredu_conformance.subjects.instrumented_executor import METHODS
 from eredu_conformance.subjects.table_pairs import Script, table_pairs
 from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
@@ -26,36 +26,38 @@ class TurnLog:
     def __init__(self, table: TableSchedule) -> None:
         scheduler: Any = table.scheduler
         self.scheduler = scheduler
-        self.served: list[int] = []
+        self.served: list[tuple[int, ...]] = []
         serve = scheduler._serve
 
-        def logged(record: RequestRecord[Any, Any, Any], action: Any) -> None:
-            self.served.append(record.request.index)
-            serve(record, action)
+        def logged(turn: Turn[Any, Any, Any]) -> None:
+            self.served.append(tuple(state.request.index for state in turn.members))
+            serve(turn)
 
         scheduler._serve = logged
 
     def enabled(self) -> set[int]:
         ring = self.scheduler._ring
-        return {record.request.index for record in ring if self.scheduler._actions.enabled(record, ring) is not None}
+        return {state.request.index for state in ring if ring._next_action(state) is not None}
 
     def waiting_for_a_place(self) -> set[int]:
-        ring = self.scheduler._ring
-        return {record.request.index for record in ring if record.phase is Phase.READY_TO_SUBMIT}
+        return {state.request.index for state in self.scheduler._ring if state.phase is Phase.READY_TO_SUBMIT}
 
     def in_flight(self) -> int:
-        return sum(record.phase in SUBMITTED for record in self.scheduler._ring)
+        return sum(state.phase in SUBMITTED for state in self.scheduler._ring)
 
 
-# rule: scheduling.ring, scheduling.one-action-a-turn
+# rule: scheduling.ring, scheduling.turn-uninterrupted
 @pytest.mark.parametrize("requests", [1, 2, 3, 5])
 @pytest.mark.parametrize(("max_in_flight", "max_branches"), [(1, 1), (2, 1), (4, 4)])
+@pytest.mark.parametrize("max_group", [None, 1, 2])
 @pytest.mark.parametrize("name", ["near", "wrong"])
 def test_whoever_can_act_is_served_within_one_turn_of_every_other(
-    requests: int, max_in_flight: int, max_branches: int, name: str
+    requests: int, max_in_flight: int, max_branches: int, max_group: int | None, name: str
 ) -> None:
     pair = PAIRS[name]
-    options = MtpSchedulerOptions(max_in_flight=max_in_flight, max_branches=max_branches, adaptive_lookahead=False)
+    options = MtpSchedulerOptions(
+        max_in_flight=max_in_flight, max_branches=max_branches, max_group=max_group, adaptive_lookahead=False
+    )
     table = TableSchedule(pair.target, pair.drafter, options=options)
     for index in range(requests):
         table.add(table_request(index, (0, 1, 2, 3)[: index + 1], GenerationOptions(max_tokens=8 + index)))
@@ -66,15 +68,16 @@ def test_whoever_can_act_is_served_within_one_turn_of_every_other(
         enabled, queued, flying = log.enabled(), log.waiting_for_a_place(), log.in_flight()
         assert flying <= max_in_flight
         table.scheduler.turn()
-        served = log.served[-1]
-        assert served in enabled
-        waited.update(enabled - {served})
-        submitted = served in queued
-        passed.update(queued - {served} if submitted else ())
-        for index in {served} | (set(waited) - enabled):
+        served = set(log.served[-1])
+        assert served <= enabled
+        waited.update(enabled - served)
+        submitted = served <= queued
+        assert len(served) == (min(len(queued), max_in_flight - flying, max_group or requests) if submitted else 1)
+        passed.update(queued - served if submitted else ())
+        for index in served | (set(waited) - enabled):
             waited[index] = 0
-        if submitted:
-            passed[served] = 0
+        for index in served if submitted else ():
+            passed[index] = 0
         assert max(waited.values(), default=0) < requests
         assert max(passed.values(), default=0) <= max_in_flight * (requests - 1)
     statistics = table.scheduler.statistics()
@@ -82,6 +85,8 @@ def test_whoever_can_act_is_served_within_one_turn_of_every_other(
     assert statistics.peak_live == requests
     assert statistics.peak_in_flight <= max_in_flight
     assert statistics.peak_branches <= max_branches
+    assert statistics.submissions == dict(statistics.actions)["submit"]
+    assert statistics.peak_group <= min(requests, max_in_flight, max_group or requests)
 
 
 # rule: scheduling.in-flight-bound, lookahead.bounded
@@ -113,7 +118,7 @@ def test_a_request_that_joins_is_served_within_the_next_round_of_turns() -> None
     table.add(table_request(9, SCRIPT.prompt, options))
     for _ in range(4):
         table.scheduler.turn()
-    assert 9 in log.served
+    assert (9,) in log.served
     table.scheduler.run()
     assert table.tokens(9) == tuple(range(30))
 

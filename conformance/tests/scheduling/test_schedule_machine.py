@@ -56,8 +56,19 @@ class ScheduleMachine(RuleBasedStateMachine):
         max_branches=st.integers(1, 2),
         lookahead=st.booleans(),
         window=st.none() | st.integers(1, 3),
+        max_group=st.none() | st.integers(1, 3),
+        joins=st.booleans(),
     )
-    def start(self, name: str, max_in_flight: int, max_branches: int, lookahead: bool, window: int | None) -> None:
+    def start(
+        self,
+        name: str,
+        max_in_flight: int,
+        max_branches: int,
+        lookahead: bool,
+        window: int | None,
+        max_group: int | None,
+        joins: bool,
+    ) -> None:
         self.pair = PAIRS[name]
         options = MtpSchedulerOptions(
             lookahead=lookahead,
@@ -65,9 +76,10 @@ class ScheduleMachine(RuleBasedStateMachine):
             adaptive_window=window or 8,
             max_in_flight=max_in_flight,
             max_branches=max_branches,
+            max_group=max_group,
             prefill_chunk=2,
         )
-        self.table = TableSchedule(self.pair.target, self.pair.drafter, options=options, react=self.react)
+        self.table = TableSchedule(self.pair.target, self.pair.drafter, options=options, react=self.react, joins=joins)
         self.checks = self.table.executor.hook
         self.table.executor.hook = self.hook
 
@@ -153,13 +165,13 @@ class ScheduleMachine(RuleBasedStateMachine):
             told = self.table.tokens(index)
             assert told == shadow.tokens[: len(told)]
             assert told == self.table.scheduler.output(index)[: len(told)]
-            assert told == self.table.scheduler.output(index) or not self.table.scheduler._outbox.is_empty
+            assert told == self.table.scheduler.output(index) or not self.table.scheduler._events.is_empty
 
     @invariant()
     def an_end_has_its_reason_and_is_told_once(self) -> None:
         for index, shadow in self.shadows.items():
             finish = self.table.scheduler.finish(index)
-            if self.table.scheduler._outbox.is_empty:
+            if self.table.scheduler._events.is_empty:
                 assert len(self.table.ends(index)) == (finish is not None)
             if finish is FinishReason.CANCELLED:
                 assert shadow.may_cancel

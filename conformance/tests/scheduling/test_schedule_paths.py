@@ -186,12 +186,12 @@ def test_neither_schedule_nor_company_nor_order_changes_a_request(
             table.add(joins.pop(turn))
         if turn == 10:
             table.add(*waiting)
-        if turn == cancel_at and victim is not None and victim in table.scheduler._records:
+        if turn == cancel_at and victim is not None and victim in table.scheduler._states:
             table.scheduler.cancel(victim)
         table.scheduler.turn()
         turn += 1
     for request in order:
-        if request.index not in table.scheduler._records:
+        if request.index not in table.scheduler._states:
             continue
         tokens, finish = outcome(table, request.index)
         if finish == "cancelled":

@@ -13,7 +13,7 @@ from eredu.contract.request import GenerationRequest
 from eredu.contract.terminal import TerminalWatch
 from eredu.scheduling.lookahead import AdaptiveLookahead
 from eredu.scheduling.phase import EDGES, SUBMITTED, TERMINAL, Phase, check_edge
-from eredu.scheduling.request_state import RequestRecord
+from eredu.scheduling.request_state import RequestState
 
 LIFE = {
     "prefill": {"ready-to-draft", "cancelled"},
@@ -29,10 +29,10 @@ LIFE = {
 """The edges as the contract writes them."""
 
 
-def record_in(phase: Phase) -> RequestRecord[Any, Any, Any]:
+def record_in(phase: Phase) -> RequestState[Any, Any, Any]:
     request = GenerationRequest(7, (0,), GenerationOptions(), RequestRandomness((0, 0)))
     watch = TerminalWatch(1, 1, frozenset())
-    return RequestRecord(request, None, watch, AdaptiveLookahead(None), 0.0, phase)
+    return RequestState(request, None, watch, AdaptiveLookahead(None), 0.0, phase)
 
 
 # rule: scheduling.phase-edges

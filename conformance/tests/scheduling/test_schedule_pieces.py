@@ -1,9 +1,8 @@
-"""The small parts on their own: outbox, ledger, resolution, executor's contract, trace."""
+"""The small parts on their own: ring, queue, counter, resolution, executor's contract, trace."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -11,18 +10,14 @@ from eredu.contract.errors import EreduError, StatisticsError
 from eredu.contract.events import Event, TokensCommitted
 from eredu.contract.executor import CommitPlan, ExecutorTraits, VerificationOutcome
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.contract.randomness import RequestRandomness
-from eredu.contract.request import GenerationRequest
 from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics
-from eredu.contract.terminal import FinishReason, TerminalWatch
+from eredu.contract.terminal import TerminalWatch
 from eredu.scheduling.clipping import Depth
-from eredu.scheduling.event_queue import Outbox
-from eredu.scheduling.executor_checks import check_block, check_outcome, check_promotion
+from eredu.scheduling.endings import raise_first
+from eredu.scheduling.event_queue import EventQueue
+from eredu.scheduling.executor_checks import check_block, check_entries, check_outcome, check_promotion
 from eredu.scheduling.lookahead import AdaptiveLookahead
-from eredu.scheduling.phase import SUBMITTED, Phase
-from eredu.scheduling.request_state import RequestRecord, Round
 from eredu.scheduling.resolution import BranchView, Resolution, resolve_round
-from eredu.scheduling.schedule_statistics import ScheduleLedger, branches, in_flight
 from eredu_conformance.subjects.table_pairs import Script
 from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
 
@@ -44,27 +39,27 @@ def told(position: int) -> TokensCommitted:
 
 
 # rule: events.append-only
-def test_the_outbox_tells_in_order_and_never_one_event_inside_another() -> None:
+def test_the_queue_tells_in_order_and_never_one_event_inside_another() -> None:
     heard: list[Event] = []
 
     def sink(event: Event) -> None:
         heard.append(event)
-        assert outbox.is_publishing
+        assert queue.is_publishing
         if event == told(0):
-            outbox.put(told(2))
-            outbox.publish()
+            queue.put(told(2))
+            queue.publish()
             assert heard == [told(0)]
 
-    outbox = Outbox(sink)
-    outbox.put(told(0))
-    outbox.put(told(1))
-    outbox.publish()
+    queue = EventQueue(sink)
+    queue.put(told(0))
+    queue.put(told(1))
+    queue.publish()
     assert heard == [told(0), told(1), told(2)]
-    assert outbox.is_empty
-    assert not outbox.is_publishing
+    assert queue.is_empty
+    assert not queue.is_publishing
 
 
-def test_the_outbox_goes_on_behind_an_event_whose_sink_raised() -> None:
+def test_the_queue_goes_on_behind_an_event_whose_sink_raised() -> None:
     heard: list[Event] = []
 
     def sink(event: Event) -> None:
@@ -72,71 +67,40 @@ def test_the_outbox_goes_on_behind_an_event_whose_sink_raised() -> None:
         if event == told(1):
             raise ValueError("sink")
 
-    outbox = Outbox(sink)
+    queue = EventQueue(sink)
     for position in range(3):
-        outbox.put(told(position))
+        queue.put(told(position))
     with pytest.raises(ValueError, match="sink"):
-        outbox.publish()
-    assert (heard, outbox.is_empty, outbox.is_publishing) == ([told(0), told(1)], False, False)
-    outbox.publish()
+        queue.publish()
+    assert (heard, queue.is_empty, queue.is_publishing) == ([told(0), told(1)], False, False)
+    queue.publish()
     assert heard == [told(0), told(1), told(2)]
 
 
-def test_an_outbox_without_a_sink_forgets() -> None:
-    outbox = Outbox(None)
-    outbox.put(told(0))
-    outbox.publish()
-    assert outbox.is_empty
+def test_a_queue_without_a_sink_forgets() -> None:
+    queue = EventQueue(None)
+    queue.put(told(0))
+    queue.publish()
+    assert queue.is_empty
 
 
-def record(index: int, phase: Phase, depth: int = 2) -> RequestRecord[Any, Any, Any]:
-    request = GenerationRequest(index, (0,), GenerationOptions(), RequestRandomness((0, 0)))
-    watch = TerminalWatch(9, ROOM, frozenset())
-    current = Round[Any, Any](Depth(depth, ClipReason.REQUEST))
-    return RequestRecord(request, None, watch, AdaptiveLookahead(None), 0.0, phase, round=current)
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_group_needs_an_entry_for_each_member(count: int) -> None:
+    check_entries(2, [object(), RuntimeError()])
+    with pytest.raises(EreduError, match=f"group of 2 with {count} entries"):
+        check_entries(2, [object()] * count)
 
 
-def test_what_is_in_flight_and_what_branches() -> None:
-    ring = [record(index, phase) for index, phase in enumerate(Phase)]
-    assert in_flight(ring) == len(SUBMITTED) == 4
-    assert branches(ring) == 2
-
-
-@pytest.mark.parametrize("action", ["prefill", "draft", "submit", "begin_branch", "branch", "resolve"])
-@pytest.mark.parametrize("other", [Phase.READY_TO_DRAFT, *sorted(SUBMITTED)])
-@pytest.mark.parametrize("depth", [0, 2])
-def test_a_draft_beside_the_verification_of_another_request_is_counted(action: str, other: Phase, depth: int) -> None:
-    acting = record(0, Phase.READY_TO_DRAFT, depth)
-    ledger = ScheduleLedger(lambda: 0.0)
-    ledger.count(action, acting, [acting, record(1, other)])
-    drafts = action == "branch" or (action == "draft" and depth > 0)
-    statistics = ledger.statistics([])
-    assert statistics.cross_request_drafts == (drafts and other in SUBMITTED)
-    assert statistics.actions == ((action, 1),)
-
-
-def test_a_request_s_own_verification_is_no_other() -> None:
-    acting = record(0, Phase.LOOKAHEAD_DRAFTING)
-    ledger = ScheduleLedger(lambda: 0.0)
-    ledger.count("branch", acting, [acting])
-    assert ledger.statistics([]).cross_request_drafts == 0
-
-
-def test_peaks_and_times_of_the_ledger() -> None:
-    now_s = 5.0
-    ledger = ScheduleLedger(lambda: now_s)
-    ring = [record(0, Phase.LOOKAHEAD_READY), record(1, Phase.VERIFICATION_IN_FLIGHT), record(2, Phase.PREFILL)]
-    ledger.observe(ring)
-    assert ledger.statistics([]).elapsed_s == 0
-    ledger.count("prefill", ring[2], ring)
-    now_s = 7.5
-    ledger.observe(ring[:1])
-    ledger.end(FinishReason.CANCELLED)
-    ledger.end(FinishReason.FAILED)
-    statistics = ledger.statistics([RequestStatistics(prompt_tokens=2), RequestStatistics(prompt_tokens=3)])
-    assert (statistics.peak_live, statistics.peak_in_flight, statistics.peak_branches) == (3, 2, 1)
-    assert (statistics.turns, statistics.cancelled, statistics.elapsed_s) == (1, 1, 2.5)
-    assert statistics.requests.prompt_tokens == 5
+def test_of_several_errors_the_first_is_raised_and_an_interrupt_before_all() -> None:
+    first, second, interrupt = ValueError("first"), TypeError("second"), KeyboardInterrupt()
+    raise_first([])
+    errors: list[BaseException] = [first, second]
+    with pytest.raises(ValueError, match="first") as caught:
+        raise_first(errors)
+    assert errors == []
+    assert caught.value.__notes__ == ["another request raised as well: TypeError('second')"]
+    with pytest.raises(KeyboardInterrupt):
+        raise_first([second, interrupt])
 
 
 def resolve(
@@ -169,9 +133,9 @@ def test_a_round_emits_what_was_accepted_and_one_token_of_the_target(accepted: i
     assert resolution.plan == CommitPlan(kept=accepted + 1, tokens=emitted)
     assert resolution.walk.emitted == emitted
     assert resolution.next_depth == Depth(3, ClipReason.REQUEST)
-    books = resolution.statistics
-    assert (books.drafted, books.accepted, books.target_tokens) == (3, accepted, 1)
-    assert (books.rejected, books.unexamined) == ((1, 2 - accepted) if accepted < 3 else (0, 0))
+    counters = resolution.statistics
+    assert (counters.drafted, counters.accepted, counters.target_tokens) == (3, accepted, 1)
+    assert (counters.rejected, counters.unexamined) == ((1, 2 - accepted) if accepted < 3 else (0, 0))
     assert resolution.branch.outcome is BranchOutcome.NONE
 
 
@@ -179,14 +143,14 @@ def test_a_round_emits_what_was_accepted_and_one_token_of_the_target(accepted: i
 @pytest.mark.parametrize("last", range(3))
 def test_what_follows_a_terminal_proposal_was_never_examined(accepted: int, last: int) -> None:
     resolution = resolve(accepted, guess=19, eos=frozenset({10 + last}))
-    books = resolution.statistics
+    counters = resolution.statistics
     if last >= accepted:
         assert resolution.walk.finish is None
         return
     assert resolution.walk.emitted == (10, 11, 12)[: last + 1]
     assert resolution.plan.kept == last + 1
-    assert (books.accepted, books.rejected, books.target_tokens) == (last + 1, 0, 0)
-    assert books.unexamined == 3 - last - 1
+    assert (counters.accepted, counters.rejected, counters.target_tokens) == (last + 1, 0, 0)
+    assert counters.unexamined == 3 - last - 1
     assert resolution.next_depth is None
     assert resolution.branch.outcome is BranchOutcome.DROPPED
     assert not resolution.branch.compared
@@ -210,9 +174,9 @@ def test_a_branch_is_promoted_as_far_as_the_next_round_has_room(
 ) -> None:
     resolution = resolve(accepted, guess=guess, eos=eos, remaining=remaining)
     assert resolution.plan.promoted == promoted
-    books = resolution.statistics
-    assert books.lookahead_drafted == 4
-    assert books.lookahead_discarded == (4 if promoted is None else 3 - promoted)
+    counters = resolution.statistics
+    assert counters.lookahead_drafted == 4
+    assert counters.lookahead_discarded == (4 if promoted is None else 3 - promoted)
     assert resolution.adaptive.resolved == 1
     assert resolution.adaptive.discarded == (4 if promoted is None else 3 - promoted)
 
@@ -237,15 +201,15 @@ def test_the_guess_is_read_only_where_it_decides() -> None:
 
 # rule: commit.on-copies
 def test_a_resolution_moves_nothing_that_it_was_given() -> None:
-    watch, books = TerminalWatch(9, ROOM, frozenset()), RequestStatistics()
+    watch, counters = TerminalWatch(9, ROOM, frozenset()), RequestStatistics()
     adaptive = AdaptiveLookahead(1)
     resolution = resolve(1, guess=3, adaptive=adaptive)
     assert (adaptive.enabled, resolution.adaptive.enabled) == (True, False)
     assert resolution.statistics.lookahead_disabled == 1
-    assert (watch, books) == (TerminalWatch(9, ROOM, frozenset()), RequestStatistics())
+    assert (watch, counters) == (TerminalWatch(9, ROOM, frozenset()), RequestStatistics())
 
 
-def test_books_out_of_balance_stop_the_round_before_its_commit() -> None:
+def test_statistics_out_of_balance_stop_the_round_before_its_commit() -> None:
     with pytest.raises(StatisticsError, match="emitted = accepted"):
         resolve_round(
             outcome=VerificationOutcome((), 0, 19),

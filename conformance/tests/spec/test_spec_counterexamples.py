@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from eredu_spec import committing, lookahead, properties, statistics, successors, terminal, verification
+from eredu_spec import cancellation, committing, lookahead, properties, statistics, successors, terminal, verification
 from eredu_spec.cancellation import _dropped
 from eredu_spec.drafting import ONE, Move
 from eredu_spec.explorer import explore
-from eredu_spec.phases import Phase, Stage
+from eredu_spec.phases import DROPPABLE, LIVE, Phase, Stage
 from eredu_spec.properties import Violation, violations
 from eredu_spec.scope import Scope
 from eredu_spec.scopes import small, tiny
 from eredu_spec.state import Request, Resolution, evolve
-from eredu_spec.statistics import Books
+from eredu_spec.statistics import Statistics
 
 Tokens = tuple[int, ...]
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -90,20 +90,21 @@ def keep_the_block(patch: pytest.MonkeyPatch) -> None:
 
 def cancel_without_rollback(patch: pytest.MonkeyPatch) -> None:
     def cancel(request: Request) -> Iterator[Move]:
-        if request.phase < Phase.COMPLETED and request.stage <= Stage.WAITED:
+        if request.phase in LIVE and request.stage in DROPPABLE:
             yield "cancellation.submitted-waits", ONE, _dropped(request, request.rows, "cancelled")
 
-    patch.setitem(successors._ENVIRONMENT, "cancel", cancel)
+    patch.setattr(cancellation, "cancel", cancel)
 
 
 def count_a_cancelled_round(patch: pytest.MonkeyPatch) -> None:
     def cancel(request: Request) -> Iterator[Move]:
         for rule, weight, after in real(request):
-            books = after.books._replace(rounds=after.books.rounds + 1, target_rows=after.books.target_rows + 1)
-            yield rule, weight, evolve(after, books=books)
+            counted = after.statistics
+            counted = counted._replace(rounds=counted.rounds + 1, target_rows=counted.target_rows + 1)
+            yield rule, weight, evolve(after, statistics=counted)
 
-    real = successors._ENVIRONMENT["cancel"]
-    patch.setitem(successors._ENVIRONMENT, "cancel", cancel)
+    real = cancellation.cancel
+    patch.setattr(cancellation, "cancel", cancel)
 
 
 def move_the_frontier_with_the_branch(patch: pytest.MonkeyPatch) -> None:
@@ -115,11 +116,11 @@ def move_the_frontier_with_the_branch(patch: pytest.MonkeyPatch) -> None:
 
 
 def count_unexamined_as_rejected(patch: pytest.MonkeyPatch) -> None:
-    def report(request: Request, resolution: Resolution) -> Books:
-        books = statistics.report(request, resolution)
-        return books._replace(rejected=books.rejected + books.unexamined)
+    def of_round(request: Request, resolution: Resolution) -> Statistics:
+        counted = statistics.of_round(request, resolution)
+        return counted._replace(rejected=counted.rejected + counted.unexamined)
 
-    patch.setattr("eredu_spec.committing.report", report)
+    patch.setattr("eredu_spec.committing.of_round", of_round)
 
 
 def skip_the_wait(patch: pytest.MonkeyPatch) -> None:
@@ -165,13 +166,14 @@ def test_the_way_is_a_shortest_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_bound_that_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(successors, "_SITUATIONS", (("free", "free"), ("free", "free")))
+    monkeypatch.setattr(successors, "_room", lambda *_: 2)
+    monkeypatch.setattr(successors, "_may_branch", lambda *_: True)
     scope = small()
     assert {"scheduling.in-flight-bound", "lookahead.bounded"} <= found(scope).keys()
 
 
 def test_every_property_has_a_name_and_a_docstring() -> None:
-    tables = (properties.REQUEST_RULES, properties.STEP_RULES, properties.STATE_RULES)
+    tables = (properties.REQUEST_RULES, properties.STEP_RULES, properties.STATE_RULES, properties.EDGE_RULES)
     for table in tables:
         for checks in table.values():
             assert all(check.__doc__ for check in checks)

@@ -47,7 +47,7 @@ def test_every_edge_of_the_machine_names_a_rule(scope: str) -> None:
 
 
 def test_properties_and_diagnoses_name_rules() -> None:
-    checked = (properties.REQUEST_RULES, properties.STEP_RULES, properties.STATE_RULES)
+    checked = (properties.REQUEST_RULES, properties.STEP_RULES, properties.STATE_RULES, properties.EDGE_RULES)
     named = {name for table in checked for name in table} | set(diagnosis.FIELD_RULES.values())
     assert named | set(diagnosis.COUNTER_RULES.values()) <= rules().keys()
 

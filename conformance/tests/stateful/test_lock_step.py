@@ -13,7 +13,7 @@ from eredu_conformance.checks.stateful.machine import (
     UndisturbedMachine,
 )
 
-# rule: scheduling.phase-edges, scheduling.one-action-a-turn, scheduling.ring, scheduling.in-flight-bound
+# rule: scheduling.phase-edges, scheduling.turn-uninterrupted, scheduling.ring, scheduling.in-flight-bound
 # rule: lookahead.bounded, lookahead.while-in-flight, events.after-commit, events.one-publication-a-commit
 # rule: cancellation.from-callback, statistics.committed-rounds-only, scheduling.every-request-ends
 TestEverything = LockStepMachine.TestCase

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ import eredu.scheduling.actions as actions
 import eredu.scheduling.resolution as resolution
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.scheduling.clipping import Depth, clip_depth
+from eredu.scheduling.endings import RequestEndings
 from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, planned_length, resolve_branch
 from eredu.scheduling.phase import Phase
-from eredu.scheduling.request_state import RequestRecord
+from eredu.scheduling.request_state import RequestState
+from eredu.scheduling.ring import Ring
 from eredu.scheduling.scheduler import SpeculativeScheduler
 from eredu_conformance.checks.check import Kind
 from eredu_conformance.checks.finding import CheckFailure
@@ -24,7 +26,9 @@ from eredu_conformance.checks.stateful.machine import MACHINES
 from eredu_conformance.checks.stateful.running import run_programs
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.subjects.eredu import EreduSubject
+from eredu_conformance.subjects.instrumented_executor import InstrumentedExecutor
 from eredu_conformance.subjects.lock_step import DivergenceError, LockStep, machine_look
+from eredu_conformance.subjects.table_forward import forward
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -64,62 +68,63 @@ def serve_the_first_request_again(patch: pytest.MonkeyPatch) -> None:
 
     def wrong(self: SpeculativeScheduler[Any, Any, Any]) -> None:
         right(self)
-        self._ring.rotate(1)
+        self._ring._states.rotate(1)
 
     patch.setattr(SpeculativeScheduler, "turn", wrong)
 
 
 def overrun_the_bound_of_verifications(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(actions, "in_flight", lambda ring: 0)
+    patch.setattr(Ring, "in_flight", 0)
 
 
 def overrun_the_bound_of_branches(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(actions, "branches", lambda ring: 0)
+    patch.setattr(Ring, "branches", 0)
 
 
 def never_branch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(actions.RequestActions, "_plan", lambda self, record, block: 0)
+    patch.setattr(actions.RequestActions, "_plan", lambda self, state, block: 0)
 
 
 def draft_promoted_blocks_that_are_full(patch: pytest.MonkeyPatch) -> None:
-    right = RequestRecord.enter
+    right = RequestState.enter
 
-    def wrong(self: RequestRecord[Any, Any, Any], phase: Phase) -> None:
+    def wrong(self: RequestState[Any, Any, Any], phase: Phase) -> None:
         promoted = self.phase is Phase.RESOLUTION and phase is Phase.READY_TO_SUBMIT
         right(self, Phase.READY_TO_DRAFT if promoted else phase)
 
-    patch.setattr(RequestRecord, "enter", wrong)
+    patch.setattr(RequestState, "enter", wrong)
 
 
 def publish_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     right, resolving = resolution.resolve_round, actions.RequestActions.resolve
-    current: list[RequestRecord[Any, Any, Any]] = []
+    current: list[RequestState[Any, Any, Any]] = []
 
     def wrong(**given: Any) -> Any:
         found = right(**given)
         current[-1].output.extend(found.walk.emitted)
         return found
 
-    def resolve(self: Any, record: RequestRecord[Any, Any, Any]) -> Any:
-        current.append(record)
-        return resolving(self, record)
+    def resolve(self: Any, state: RequestState[Any, Any, Any]) -> Any:
+        current.append(state)
+        return resolving(self, state)
 
     patch.setattr(actions, "resolve_round", wrong)
     patch.setattr(actions.RequestActions, "resolve", resolve)
 
 
 def cancel_without_rolling_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("eredu.scheduling.scheduler.SUBMITTED", frozenset())
+    patch.setattr("eredu.scheduling.endings.SUBMITTED", frozenset())
 
 
 def count_failed_rounds(patch: pytest.MonkeyPatch) -> None:
-    right = SpeculativeScheduler._fail
+    right = RequestEndings.fail
 
-    def wrong(self: Any, record: RequestRecord[Any, Any, Any], error: BaseException) -> None:
-        record.statistics = replace(record.statistics, rounds=record.statistics.rounds + 1)
-        right(self, record, error)
+    def wrong(self: Any, states: Iterable[RequestState[Any, Any, Any]], error: BaseException) -> list[BaseException]:
+        for state in states:
+            state.statistics = replace(state.statistics, rounds=state.statistics.rounds + 1)
+        return right(self, states, error)
 
-    patch.setattr(SpeculativeScheduler, "_fail", wrong)
+    patch.setattr(RequestEndings, "fail", wrong)
 
 
 def raise_where_a_request_joins(patch: pytest.MonkeyPatch) -> None:
@@ -142,7 +147,7 @@ WRONG: dict[str, tuple[Patch, str, str]] = {
     "early": (publish_before_the_commit, "failing", ""),
     "cancel": (cancel_without_rolling_back, "cancelling", "has cache = "),
     "raises": (raise_where_a_request_joins, "undisturbed", "RuntimeError('out of luck')"),
-    "failed": (count_failed_rounds, "failing", "StatisticsError: the books do not balance"),
+    "failed": (count_failed_rounds, "failing", "StatisticsError: the statistics do not balance"),
 }
 """Wrong engines: the patch, the machine that meets it, and what it says."""
 
@@ -207,3 +212,48 @@ def test_schedules_differ_by_what_the_machine_is_told() -> None:
     step = LockStep("near", max_in_flight=2, max_branches=1)
     assert (step.scope.max_in_flight, step.scope.max_branches) == (2, 1)
     assert step.options == MtpSchedulerOptions(max_in_flight=2, max_branches=1)
+
+
+def three_in_a_group(*, fail: bool = False) -> LockStep:
+    step = LockStep("near", adaptive_lookahead=False)
+    for seed in range(3):
+        step.join([0, 1], rule="rejection", seed=seed, max_tokens=12, max_proposals=2)
+    if fail:
+        step.fail_at_next("submit", after=False, place=1)
+    return step
+
+
+def finish(step: LockStep) -> None:
+    while not step.table.scheduler.is_done:
+        step.turn()
+    step.run_to_end()
+    assert step.table.executor.groups[0] == (0, 1, 2)
+
+
+# rule: scheduling.members-end-alone
+def test_a_member_s_failure_that_takes_others_along_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    finish(three_in_a_group(fail=True))
+    right = InstrumentedExecutor.submit
+
+    def wrong(self: Any, group: Any) -> list[Any]:
+        entries = right(self, group)
+        failed = next((entry for entry in entries if isinstance(entry, Exception)), None)
+        return entries if failed is None else [failed for _ in entries]
+
+    monkeypatch.setattr(InstrumentedExecutor, "submit", wrong)
+    with pytest.raises(DivergenceError, match=r"requests \[0, 1, 2\] failed, and \{1\} were struck"):
+        finish(three_in_a_group(fail=True))
+
+
+# rule: scheduling.group-changes-nothing
+def test_rows_of_a_neighbour_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    finish(three_in_a_group())
+    right = forward
+
+    def wrong(*given: Any) -> Any:
+        rows = right(*given)
+        return [*rows[1:], *rows[:1]]
+
+    monkeypatch.setattr("eredu_conformance.subjects.table_executor.forward", wrong)
+    with pytest.raises(DivergenceError, match="in company request 0 has tokens"):
+        finish(three_in_a_group())

@@ -13,7 +13,7 @@ SEEDS = 120
 PART = 20
 
 
-# rule: commit.order, scheduling.phase-edges, scheduling.ring, scheduling.one-action-a-turn
+# rule: commit.order, scheduling.phase-edges, scheduling.ring, scheduling.turn-uninterrupted
 # rule: scheduling.in-flight-bound, lookahead.bounded, lookahead.while-in-flight, lookahead.planned-length
 # rule: lookahead.drafted-whole, promotion.consume-one-reuse-the-rest, promotion.top-up, adaptive.window
 # rule: adaptive.disable-when-unpaid, draft.clip, verify.leading-token-first, statistics.committed-rounds-only

@@ -189,7 +189,7 @@ def test_a_missing_event_is_missed(name: str) -> None:
         assert found == expected.get(name, found)
 
 
-# rule: events.append-only, scheduling.one-action-a-turn
+# rule: events.append-only, scheduling.turn-uninterrupted
 @pytest.mark.parametrize("name", FIELDS)
 def test_an_event_happens_once(name: str) -> None:
     expected = {
@@ -198,7 +198,7 @@ def test_an_event_happens_once(name: str) -> None:
         "publish": {"events.after-commit", "events.append-only"},
         "cancel": {"events.append-only"},
         "close": {"events.append-only"},
-        **{action: {"scheduling.one-action-a-turn"} for action in ACTIONS},
+        **{action: {"scheduling.turn-uninterrupted"} for action in ACTIONS},
     }
     for trace, index in places(name):
         assert verdict([*trace[: index + 1], *trace[index:]]) in expected[name]
@@ -253,7 +253,7 @@ def test_a_resolution_has_one_turn(change: int) -> None:
     for name in ("commit", "publish"):
         for trace, index in places(name):
             found = verdict(changed(trace, index, turn=trace[index]["turn"] + change))
-            assert found == "scheduling.one-action-a-turn"
+            assert found == "scheduling.turn-uninterrupted"
 
 
 # rule: lookahead.bounded, scheduling.in-flight-bound

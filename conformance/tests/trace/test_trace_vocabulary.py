@@ -13,7 +13,7 @@ from eredu_conformance.subjects.random_schedule import run_random_schedule
 from eredu_conformance.subjects.table_pairs import Script
 from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
 from eredu_spec.events import FIELDS
-from eredu_spec.statistics import Books
+from eredu_spec.statistics import Statistics
 from eredu_spec.trace_form import OPTIONAL
 
 SCRIPT = Script(16, (7, 8, 9), tuple(range(12)))
@@ -32,7 +32,7 @@ def test_each_event_has_the_fields_of_the_vocabulary_in_their_order() -> None:
 
 
 def test_the_counters_are_those_of_the_machine() -> None:
-    assert Books._fields == COUNTERS
+    assert Statistics._fields == COUNTERS
 
 
 def test_every_event_of_the_vocabulary_is_a_method_of_the_tracer() -> None:

@@ -71,7 +71,7 @@ def test_state_sees_a_missed_rollback(subject: Subject, monkeypatch: pytest.Monk
         if longer.kept == plan.kept:
             return committed(self, sequence, plan, branch)
         result = committed(self, sequence, longer, branch)
-        sequence.target._length -= 1
+        sequence.target.batch._length -= 1
         return result
 
     monkeypatch.setattr(MlxExecutor, "commit", forgets)

@@ -75,7 +75,7 @@ FEED = SequenceCache.feed_recorded
 
 
 def _forgets_between_chunks(self: Any, model: Any, tokens: mx.array) -> Any:
-    for index in self._recurrences:
+    for index in self.batch.recurrences:
         self.layers[index].cache = [None] * len(self.layers[index].cache)
     return FEED(self, model, tokens)
 

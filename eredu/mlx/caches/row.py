@@ -44,5 +44,6 @@ class RowCache(RollbackCache):
     def _will_attend(self, rows: int) -> bool:
         if self.keys is None or rows > MOST_ROWS or self.offset + rows > LONGEST:
             return False
+        members: int = self.keys.shape[0]
         size: int = self.keys.shape[3]
-        return size % LANES == 0 and size == self.values.shape[3]
+        return members == 1 and size % LANES == 0 and size == self.values.shape[3]

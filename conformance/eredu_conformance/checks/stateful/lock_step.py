@@ -18,7 +18,7 @@ RULES = {
     "everything": "scheduling.phase-edges",
     "cancelling": "cancellation.leaves-no-trace",
     "failing": "commit.failure-changes-nothing",
-    "undisturbed": "scheduling.one-action-a-turn",
+    "undisturbed": "scheduling.turn-uninterrupted",
     "plain": "draft.empty-block-is-plain",
 }
 """The rule that each machine has most to say about."""

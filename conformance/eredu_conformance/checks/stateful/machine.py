@@ -39,9 +39,11 @@ class LockStepMachine(RuleBasedStateMachine):
             lookahead=data.draw(st.sampled_from(self.lookahead), label="lookahead"),
             adaptive_lookahead=window is not None,
             adaptive_window=window or 8,
-            max_in_flight=data.draw(st.integers(1, 3), label="max_in_flight"),
+            max_in_flight=data.draw(st.integers(1, 4), label="max_in_flight"),
             max_branches=data.draw(st.integers(1, 2), label="max_branches"),
             prefill_chunk=data.draw(st.integers(1, 3), label="prefill_chunk"),
+            max_group=data.draw(st.none() | st.integers(1, 3), label="max_group"),
+            joins=data.draw(st.booleans(), label="joins"),
         )
         self._join(data)
 
@@ -89,11 +91,16 @@ class LockStepMachine(RuleBasedStateMachine):
         self.step.cancel_at_next_event(data.draw(st.integers(0, self.requests - 1), label="request"))
 
     @precondition(lambda self: self.may_fail)
-    @rule(method=st.sampled_from(RAISING), after=st.booleans())
-    def fail(self, method: str, *, after: bool) -> None:
-        """Let the next call of a method raise."""
+    @rule(
+        method=st.sampled_from((*RAISING, "submit", "submit")),
+        after=st.booleans(),
+        place=st.integers(0, 2),
+        whole=st.booleans(),
+    )
+    def fail(self, method: str, place: int, *, after: bool, whole: bool) -> None:
+        """Let one of the next calls of a method raise; of a submission, for one member of a group or for all."""
         assert self.step is not None
-        self.step.fail_at_next(method, after=after)
+        self.step.fail_at_next(method, after=after, place=place, whole=whole)
 
     def teardown(self) -> None:
         """Every request ends, unless engine and machine have parted already."""

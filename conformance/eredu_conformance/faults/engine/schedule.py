@@ -9,8 +9,10 @@ from typing import Any
 
 from eredu.contract.errors import SchedulerStalledError
 from eredu.scheduling.actions import RequestActions
+from eredu.scheduling.endings import RequestEndings
 from eredu.scheduling.phase import TERMINAL, Phase, check_edge
-from eredu.scheduling.request_state import RequestRecord
+from eredu.scheduling.request_state import RequestState
+from eredu.scheduling.ring import Ring
 from eredu.scheduling.scheduler import SpeculativeScheduler
 from eredu.scheduling.trace import Tracer, TraceSink
 from eredu_conformance.checks.check import Kind
@@ -24,12 +26,12 @@ _CANCELLED = f"{_SCHEDULING}/test_schedule_cancel.py::test_cancelled_between_tur
 _TRACE = "conformance/tests/trace/test_trace_of_schedules.py::test_a_schedule_s_trace_is_a_run_of_the_machine"
 
 Scheduler = SpeculativeScheduler[Any, Any, Any]
-Record = RequestRecord[Any, Any, Any]
-Actions = RequestActions[Any, Any, Any]
+State = RequestState[Any, Any, Any]
+Endings = RequestEndings[Any, Any, Any]
 
 
 def _front_first(right: Callable[[Scheduler], None], scheduler: Scheduler) -> None:
-    scheduler._ring = deque(sorted(scheduler._ring, key=lambda record: record.request.index))
+    scheduler._ring._states = deque(sorted(scheduler._ring, key=lambda state: state.request.index))
     right(scheduler)
 
 
@@ -49,12 +51,12 @@ def _any_edge(_right: Callable[[int, Phase, Phase], Phase], request: int, source
 
 
 def _noted(_right: Callable[[Scheduler, int], None], scheduler: Scheduler, index: int) -> None:
-    scheduler._record(index).cancelling = scheduler._cancelling = True
+    scheduler._state(index).cancelling = scheduler._cancelling = True
 
 
-def _forgets_the_flight(right: Callable[[Scheduler, Record], None], scheduler: Scheduler, record: Record) -> None:
-    record.round = None
-    right(scheduler, record)
+def _forgets_the_flight(right: Callable[[Endings, State], None], endings: Endings, state: State) -> None:
+    state.round = None
+    right(endings, state)
 
 
 def _a_row_more(right: Callable[[Tracer, TraceSink | None], None], tracer: Tracer, sink: TraceSink | None) -> None:
@@ -75,7 +77,7 @@ FAULTS = (
     ),
     EngineFault(
         name="turn-serves-everybody",
-        rule="scheduling.one-action-a-turn",
+        rule="scheduling.turn-uninterrupted",
         story="A turn goes on through the ring, so that actions of several requests cannot be told apart or bounded.",
         seam=Wrapped(SpeculativeScheduler.turn, _everybody),
         killer=_FAIR,
@@ -84,7 +86,7 @@ FAULTS = (
         name="branch-bound-is-inclusive",
         rule="lookahead.bounded",
         story="One branch more than allowed, because the bound was compared before the new one was counted.",
-        seam=Rewritten(RequestActions.enabled, "A < B.max_branches", "A <= B.max_branches"),
+        seam=Rewritten(Ring._next_action, "A < B.max_branches", "A <= B.max_branches"),
         killer=f"{_SCHEDULING}/test_schedule_branches.py"
         "::test_a_second_branch_waits_for_nobody_where_branches_are_at_their_bound",
     ),
@@ -92,7 +94,7 @@ FAULTS = (
         name="flight-bound-is-inclusive",
         rule="scheduling.in-flight-bound",
         story="One verification more than allowed in flight.",
-        seam=Rewritten(RequestActions.enabled, "A < B.max_in_flight", "A <= B.max_in_flight"),
+        seam=Rewritten(Ring._next_action, "A < B.max_in_flight", "A <= B.max_in_flight"),
         killer=f"{_SCHEDULING}/test_schedule_fairness.py::test_bounds_are_reached_when_there_is_work_for_them",
     ),
     EngineFault(
@@ -120,7 +122,7 @@ FAULTS = (
         name="cancelled-flight-is-not-rolled-back",
         rule="cancellation.submitted-waits",
         story="A cancelled request is closed while its verification still writes into the cache.",
-        seam=Wrapped(SpeculativeScheduler._cancel, _forgets_the_flight),
+        seam=Wrapped(RequestEndings.cancel, _forgets_the_flight),
         killer=_CANCELLED,
     ),
     EngineFault(
@@ -141,7 +143,7 @@ FAULTS = (
         name="cancelled-round-keeps-a-row",
         rule="cancellation.leaves-no-trace",
         story="The leading token of a cancelled round stays in the cache, and is fed again by whoever resumes.",
-        seam=Rewritten(SpeculativeScheduler._cancel, "CommitPlan(kept=0, tokens=T)", "CommitPlan(kept=1, tokens=T)"),
+        seam=Rewritten(RequestEndings.cancel, "CommitPlan(kept=0, tokens=T)", "CommitPlan(kept=1, tokens=T)"),
         killer=_CANCELLED,
         kind=Kind.STATEFUL,
     ),
