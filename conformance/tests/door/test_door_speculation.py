@@ -77,6 +77,10 @@ def test_what_is_wished_is_done(pair: eredu.Model, acceptance: str, proposals: i
     assert (result.statistics.lookahead_blocks > 0) is True
     off = replace(wish, lookahead=False)
     assert pair.generate(PROMPT, max_tokens=LENGTH, speculation=off).statistics.lookahead_blocks == 0
+    with pair.session(speculation=off) as session:
+        session.add(PROMPT, max_tokens=LENGTH)
+        list(session)
+        assert session.request_statistics(0).lookahead_blocks == 0
     if acceptance == "coupled":
         assert result.tokens == tokens(pair, eredu.Speculation(acceptance="coupled", proposals=0))
 
