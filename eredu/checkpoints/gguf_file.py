@@ -33,7 +33,7 @@ WHOLE_PRECISION = frozenset({"F32", "F16", "BF16", "F64"})
 
 @dataclass(frozen=True)
 class OpenedGguf:
-    """One file, with the facts of an `OpenedDirectory`; members raise `CheckpointError` where it bears them not out.
+    """One file, with the facts of an `OpenedDirectory`; members raise `CheckpointError` where it lacks them.
 
     Attributes:
         path: Where it lies.
