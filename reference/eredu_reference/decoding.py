@@ -118,7 +118,7 @@ class Decoding:
         grammar: State behind the committed tokens; None without a grammar.
         promoted: The start of the next block, if a branch was promoted.
         adaptive: Whether branches are still drafted.
-        books: Counters over committed rounds.
+        statistics: Counters over committed rounds.
         finish: Why the output ended, once it has.
         work: The round in progress.
         reports: One report for each committed round.
@@ -137,7 +137,7 @@ class Decoding:
     adaptive: Adaptive
     hiddens: tuple[Hidden, ...] = ()
     promoted: Block | None = None
-    books: Statistics = field(default_factory=Statistics)
+    statistics: Statistics = field(default_factory=Statistics)
     finish: FinishReason | None = None
     work: RoundWork | None = None
     reports: tuple[RoundReport, ...] = ()

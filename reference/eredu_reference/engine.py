@@ -15,7 +15,7 @@ from eredu_reference.errors import Cancelled
 from eredu_reference.frontier import Frontier
 from eredu_reference.groups import submit
 from eredu_reference.models import Drafter, Model, feed
-from eredu_reference.pieces import PIECES, Pieces, Step
+from eredu_reference.pieces import PIECES, Pieces, RoundStep
 from eredu_reference.prefix import PrefixEntry, PrefixStore, copy_entry
 from eredu_reference.report import Report, report_of
 from eredu_reference.requests import Request, Schedule
@@ -123,16 +123,16 @@ def wait(setting: Setting, state: Decoding) -> None:
     setting.say(state, "wait", rows=len(work.outputs))
 
 
-ACTIONS: dict[Step, Callable[[Setting, Decoding], None]] = {
-    Step.DRAFT: draft_block,
-    Step.SUBMIT: submit,
-    Step.BRANCH: draft_branch,
-    Step.WAIT: wait,
-    Step.RESOLVE: resolve,
-    Step.COMMIT: commit,
-    Step.INSTALL: install,
-    Step.PUBLISH: publish,
-    Step.END: end_round,
+ACTIONS: dict[RoundStep, Callable[[Setting, Decoding], None]] = {
+    RoundStep.DRAFT: draft_block,
+    RoundStep.SUBMIT: submit,
+    RoundStep.BRANCH: draft_branch,
+    RoundStep.WAIT: wait,
+    RoundStep.RESOLVE: resolve,
+    RoundStep.COMMIT: commit,
+    RoundStep.INSTALL: install,
+    RoundStep.PUBLISH: publish,
+    RoundStep.END: end_round,
 }
 """What each step of a round does."""
 

@@ -25,7 +25,7 @@ from eredu_reference.terminal import FinishReason
 from eredu_reference.verification import Verification, await_rows
 
 
-class Step(StrEnum):
+class RoundStep(StrEnum):
     """The steps of a round, in their one order."""
 
     DRAFT = "draft"
@@ -172,7 +172,7 @@ def member_kept(kept: Sequence[int], fed: Sequence[int], place: int) -> int:  # 
     return kept[place]
 
 
-def beside(step: Step, ends: Sequence[str]) -> Along:  # noqa: ARG001
+def beside(step: RoundStep, ends: Sequence[str]) -> Along:  # noqa: ARG001
     """What a member does in front of a step, given how others of its group have ended: it goes on."""
     return Along.GOES_ON
 
@@ -233,9 +233,12 @@ def cancelled_output(output: tuple[int, ...], proposals: tuple[int, ...]) -> tup
     return output
 
 
-def cancelled_books(books: statistics.Statistics, proposals: tuple[int, ...]) -> statistics.Statistics:  # noqa: ARG001
-    """The books of a cancelled request: those of its committed rounds."""
-    return books
+def cancelled_statistics(
+    counted: statistics.Statistics,
+    proposals: tuple[int, ...],  # noqa: ARG001
+) -> statistics.Statistics:
+    """The statistics of a cancelled request: those of its committed rounds."""
+    return counted
 
 
 def cancelled_switch(switch: adaptive.Adaptive, planned: int) -> adaptive.Adaptive:  # noqa: ARG001
@@ -267,7 +270,7 @@ class Pieces:
     prefill_inputs: Callable[[tuple[int, ...]], tuple[int, ...]] = prefill_inputs
     prefill_chunks: Callable[[int, int, int], list[range]] = prefill_chunks
 
-    steps: tuple[Step, ...] = tuple(Step)
+    steps: tuple[RoundStep, ...] = tuple(RoundStep)
 
     budget_of: Callable[[Request, int], tuple[int, bool]] = clipping.budget_of
     clip: Callable[[clipping.Limits], clipping.Clip] = clipping.clip
@@ -300,7 +303,7 @@ class Pieces:
     member_grammar: Callable[[Sequence[State], int], State] = member_own
     member_source: Callable[[Mapping[int, RandomSource], int], RandomSource] = member_source
     member_kept: Callable[[Sequence[int], Sequence[int], int], int] = member_kept
-    beside: Callable[[Step, Sequence[str]], Along] = beside
+    beside: Callable[[RoundStep, Sequence[str]], Along] = beside
 
     choose_rule: Callable[[Request], AcceptanceRule] = choose_rule
     read_coin: Callable[[RandomSource, Address], Uniform] = sources.read_coin
@@ -335,7 +338,9 @@ class Pieces:
 
     abandoned_length: Callable[[int, int], int] = abandoned_length
     cancelled_output: Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]] = cancelled_output
-    cancelled_books: Callable[[statistics.Statistics, tuple[int, ...]], statistics.Statistics] = cancelled_books
+    cancelled_statistics: Callable[[statistics.Statistics, tuple[int, ...]], statistics.Statistics] = (
+        cancelled_statistics
+    )
     cancelled_switch: Callable[[adaptive.Adaptive, int], adaptive.Adaptive] = cancelled_switch
     cancelled_finish: Callable[[FinishReason | None], FinishReason] = cancelled_finish
     restore_prefix: Callable[[PrefixEntry, tuple[int, ...]], PrefixEntry | None] = restore_prefix

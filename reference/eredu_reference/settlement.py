@@ -45,10 +45,10 @@ def install(setting: Setting, state: Decoding) -> None:
     if done.promoted is not None:
         state.frontier = done.promoted.frontier
     state.adaptive = done.adaptive
-    state.books = setting.pieces.count_round(state.books, done.report)
+    state.statistics = setting.pieces.count_round(state.statistics, done.report)
     state.reports += (done.report,)
     state.finish = done.finish
-    setting.say(state, "install", committed=len(state.committed), books=state.books.as_dict())
+    setting.say(state, "install", committed=len(state.committed), statistics=state.statistics.as_dict())
 
 
 def publish(setting: Setting, state: Decoding) -> None:
@@ -101,7 +101,7 @@ def cancel(setting: Setting, state: Decoding) -> None:
     work = state.work
     proposals = () if work is None else work.block.tokens
     output = setting.pieces.cancelled_output(state.published, proposals)
-    state.books = setting.pieces.cancelled_books(state.books, proposals)
+    state.statistics = setting.pieces.cancelled_statistics(state.statistics, proposals)
     abandon(setting, state)
     state.published = output
     state.adaptive = setting.pieces.cancelled_switch(state.adaptive, 0 if work is None else work.planned)

@@ -15,7 +15,7 @@ from eredu_reference.engine import ACTIONS, close_round, keep, open_request, pre
 from eredu_reference.errors import Cancelled, ReferenceFailure
 from eredu_reference.groups import Group
 from eredu_reference.models import Drafter, Model
-from eredu_reference.pieces import PIECES, Along, Pieces, Step
+from eredu_reference.pieces import PIECES, Along, Pieces, RoundStep
 from eredu_reference.prefix import PrefixStore
 from eredu_reference.report import Report, report_of
 from eredu_reference.requests import Request, Schedule
@@ -118,7 +118,7 @@ def run_round(pieces: Pieces, group: Sequence[Member]) -> None:
     """Take the steps of one round, each for every member that is still in it."""
     for step in pieces.steps:
         going_on = [member for member in group if not member.end]
-        if step is Step.SUBMIT and going_on:
+        if step is RoundStep.SUBMIT and going_on:
             submit_together(going_on)
             continue
         for member in going_on:
@@ -141,7 +141,7 @@ def _join(group: Group, place: int, setting: Setting, state: Decoding) -> None: 
     group.join(setting, place)
 
 
-def _step_beside(step: Step, along: Along) -> Action:
+def _step_beside(step: RoundStep, along: Along) -> Action:
     """What a member does in a step, by what the ends of the others make of it."""
 
     def leave(setting: Setting, state: Decoding) -> None:  # noqa: ARG001

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from eredu_conformance.faults.fault import Fault
 from eredu_reference import RandomSource, ThreefrySource
-from eredu_reference.pieces import Along, Entry, Step
+from eredu_reference.pieces import Along, Entry, RoundStep
 from eredu_spec import randomness
 
 
@@ -37,15 +37,15 @@ def _source_of_the_place(by_number: Mapping[int, RandomSource], place: int) -> R
     return ThreefrySource(randomness.threefry(source.root, (place, 0)))
 
 
-def _commit_missed(step: Step, ends: Sequence[str]) -> Along:
-    return Along.SKIPS if step is Step.COMMIT and "finished" in ends else Along.GOES_ON
+def _commit_missed(step: RoundStep, ends: Sequence[str]) -> Along:
+    return Along.SKIPS if step is RoundStep.COMMIT and "finished" in ends else Along.GOES_ON
 
 
-def _cancelled_along(step: Step, ends: Sequence[str]) -> Along:  # noqa: ARG001
+def _cancelled_along(step: RoundStep, ends: Sequence[str]) -> Along:  # noqa: ARG001
     return Along.CANCELLED if "cancelled" in ends else Along.GOES_ON
 
 
-def _failed_along(step: Step, ends: Sequence[str]) -> Along:  # noqa: ARG001
+def _failed_along(step: RoundStep, ends: Sequence[str]) -> Along:  # noqa: ARG001
     return Along.FAILED if "failed" in ends else Along.GOES_ON
 
 

@@ -88,7 +88,7 @@ class RequestTrace:
             "commit": lambda: self._commit(event),
             "install": lambda: self._install(state),
             "publish": lambda: self._publish(state),
-            "end": lambda: self._close(event["finish"], state.books, _taken(state)),
+            "end": lambda: self._close(event["finish"], state.statistics, _taken(state)),
         }
         if kind in writers:
             writers[kind]()
