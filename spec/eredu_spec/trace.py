@@ -188,8 +188,10 @@ class Replay:
         """The rule that is broken, and how, where a group lacks a member; else only positions that go on are kept."""
         due = self._due_now(event)
         going_on = due or [position for position in self.positions if not position.due]
-        if not going_on:
-            missing = _told(self.positions[0].due[0])["request"]
+        open_groups = [position for position in self.positions if position.due]
+        skips = event["event"] == "submit" and event["turn"] == self._turn and open_groups and not due
+        if not going_on or (skips and self.scope.ring):
+            missing = _told(open_groups[0].due[0])["request"]
             return "scheduling.ring", f"the group of turn {self._turn} lacks request {missing}, which was ready"
         self.positions = tuple(going_on)
         return None
