@@ -5,7 +5,7 @@ with every part replaceable by name. Neither imports the library or any array fr
 """
 
 from eredu_reference.constraint import Constraint, DfaConstraint
-from eredu_reference.engine import decode_each, decode_speculative
+from eredu_reference.engine import decode_speculative
 from eredu_reference.errors import (
     AcceptanceError,
     CacheError,
@@ -22,6 +22,7 @@ from eredu_reference.report import Report
 from eredu_reference.requests import AcceptanceRule, Request, Sampling, Schedule, TextOptions
 from eredu_reference.sources import RandomSource, ThreefrySource, source_of
 from eredu_reference.terminal import FinishReason
+from eredu_reference.together import decode_together
 
 __all__ = [
     "PIECES",
@@ -47,8 +48,8 @@ __all__ = [
     "Schedule",
     "TextOptions",
     "ThreefrySource",
-    "decode_each",
     "decode_plain",
     "decode_speculative",
+    "decode_together",
     "source_of",
 ]

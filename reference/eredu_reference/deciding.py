@@ -29,13 +29,13 @@ class Decision:
 
 def target_rows(setting: Setting, state: Decoding, block: Block, outputs: Sequence[Output]) -> list[Row]:
     """Processed distribution of each verified row, k + 1 of shape (V,); row i sees the i proposals before it."""
-    pieces, request = setting.pieces, state.request
+    pieces, request, own = setting.pieces, state.request, state.round.judged_with
     return [
         pieces.target_row(
             request,
             pieces.usable(output.logits, setting.target.vocabulary),
-            pieces.history_for_row(state.committed, block.tokens, index),
-            pieces.mask_for_row(request.constraint, state.grammar, block.tokens, index),
+            pieces.history_for_row(own.history, block.tokens, index),
+            pieces.mask_for_row(request.constraint, own.grammar, block.tokens, index),
         )
         for index, output in enumerate(outputs)
     ]
@@ -59,12 +59,12 @@ def decide(pieces: Pieces, state: Decoding, block: Block, rows: Sequence[Row]) -
 
 
 def _decide_coupled(pieces: Pieces, state: Decoding, block: Block, rows: Sequence[Row]) -> Decision:
-    start, tokens = len(state.output), dict[int, int]()
+    start, tokens, source = len(state.output), dict[int, int](), state.round.judged_with.source
 
     def token_at(index: int) -> int:
         if index not in tokens:
             row = _last_row(pieces, block, rows, index)
-            tokens[index] = pieces.draw_bonus(state.source, pieces.target_address(state.rule, start + index), row)
+            tokens[index] = pieces.draw_bonus(source, pieces.target_address(state.rule, start + index), row)
         return tokens[index]
 
     accepted = pieces.coupled_length(block.tokens, token_at)
@@ -73,7 +73,7 @@ def _decide_coupled(pieces: Pieces, state: Decoding, block: Block, rows: Sequenc
 
 def _decide_independent(pieces: Pieces, state: Decoding, block: Block, rows: Sequence[Row]) -> Decision:
     """Rejection and block verification: coins, then a replacement from the residual, or the bonus."""
-    start, rule, source = len(state.output), state.rule, state.source
+    start, rule, source = len(state.output), state.rule, state.round.judged_with.source
     weight = 1.0
 
     def coin(index: int) -> object:

@@ -46,6 +46,21 @@ class Resolution:
     report: RoundReport
 
 
+@dataclass(frozen=True)
+class Judging:
+    """What the rows of a verification are judged with: the member's own, whoever else was submitted.
+
+    Attributes:
+        history: Tokens committed before the round.
+        grammar: State of the grammar behind them.
+        source: Where the random numbers of the judgement come from.
+    """
+
+    history: tuple[int, ...]
+    grammar: State
+    source: RandomSource
+
+
 @dataclass
 class RoundWork:
     """What a round has made so far, and what a failure drops.
@@ -55,6 +70,8 @@ class RoundWork:
         block: Its proposals.
         committed: Tokens committed before it.
         verification: Its verification, once submitted.
+        judging: What its rows are judged with, once submitted.
+        company: The rounds that were submitted together, itself among them.
         branch: Its lookahead branch, if one was drafted.
         planned: Tokens that the branch planned for.
         outputs: Rows of the verification, once it was waited for.
@@ -65,10 +82,18 @@ class RoundWork:
     block: Block
     committed: int
     verification: Verification | None = None
+    judging: Judging | None = None
+    company: list[RoundWork] = field(default_factory=list)
     branch: Block | None = None
     planned: int = 0
     outputs: tuple[Output, ...] = ()
     resolution: Resolution | None = None
+
+    @property
+    def judged_with(self) -> Judging:
+        """What the rows are judged with. Asked for too early it fails."""
+        assert self.judging is not None, "a round is submitted before it is resolved"
+        return self.judging
 
     @property
     def resolved(self) -> Resolution:
@@ -93,7 +118,7 @@ class Decoding:
         grammar: State behind the committed tokens; None without a grammar.
         promoted: The start of the next block, if a branch was promoted.
         adaptive: Whether branches are still drafted.
-        books: Counters over committed rounds.
+        statistics: Counters over committed rounds.
         finish: Why the output ended, once it has.
         work: The round in progress.
         reports: One report for each committed round.
@@ -112,7 +137,7 @@ class Decoding:
     adaptive: Adaptive
     hiddens: tuple[Hidden, ...] = ()
     promoted: Block | None = None
-    books: Statistics = field(default_factory=Statistics)
+    statistics: Statistics = field(default_factory=Statistics)
     finish: FinishReason | None = None
     work: RoundWork | None = None
     reports: tuple[RoundReport, ...] = ()

@@ -38,7 +38,7 @@ def draft_branch(setting: Setting, state: Decoding) -> None:
         return
     if pieces.drafting_ends(state.request.constraint, work.block.grammar):
         return
-    if not pieces.may_branch(drafter, setting.schedule, state.adaptive, state.books.rounds):
+    if not pieces.may_branch(drafter, setting.schedule, state.adaptive, state.statistics.rounds):
         return
     start, count = len(state.output), len(work.block.tokens)
     limits = setting.limits(state.request, len(state.committed))

@@ -1,29 +1,28 @@
 """Speculative decoding of one request: a loop over rounds, one step after the other, nothing concurrent.
 
-A branch is drafted between submission and waiting, where a real engine would have time for it. Requests never share
-anything but models and, if one is given, a prefix store that hands out copies.
+A branch is drafted between submission and waiting, where a real engine would have time for it. `together` decodes
+several requests by these same steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from eredu_reference.adaptive import Adaptive
 from eredu_reference.decoding import Decoding, Event, Observer, Setting, no_observer
 from eredu_reference.drafting import draft_block, draft_branch
 from eredu_reference.errors import Cancelled
 from eredu_reference.frontier import Frontier
-from eredu_reference.models import Drafter, Model, Output, feed
-from eredu_reference.pieces import PIECES, Pieces, Step
+from eredu_reference.groups import submit
+from eredu_reference.models import Drafter, Model, feed
+from eredu_reference.pieces import PIECES, Pieces, RoundStep
 from eredu_reference.prefix import PrefixEntry, PrefixStore, copy_entry
 from eredu_reference.report import Report, report_of
 from eredu_reference.requests import Request, Schedule
 from eredu_reference.resolution import resolve
-from eredu_reference.rows import logits_of, one_hot
 from eredu_reference.settlement import abandon, cancel, commit, end_round, forget, install, publish
 from eredu_reference.sources import RandomSource
 from eredu_reference.terminal import Budget, FinishReason
-from eredu_reference.verification import Verification
 
 
 def decode_speculative(
@@ -72,18 +71,6 @@ def decode_speculative(
     return report_of(state, setting.events)
 
 
-def decode_each(
-    target: Model,
-    drafter: Drafter | None,
-    requests: Sequence[Request],
-    *,
-    schedule: Schedule = Schedule(),  # noqa: B008
-    pieces: Pieces = PIECES,
-) -> list[Report]:
-    """Decode several requests, each as if it were alone."""
-    return [decode_speculative(target, drafter, request, schedule=schedule, pieces=pieces) for request in requests]
-
-
 def open_request(setting: Setting, request: Request, source: RandomSource | None) -> Decoding:
     """State before anything is fed. Raises `RequestError` for a pair that cannot work together."""
     if setting.drafter is not None:
@@ -118,25 +105,14 @@ def run_round(setting: Setting, state: Decoding) -> None:
     """Take the steps of one round, in the order that the rules give."""
     for step in setting.pieces.steps:
         ACTIONS[step](setting, state)
+    close_round(setting, state)
+
+
+def close_round(setting: Setting, state: Decoding) -> None:  # noqa: ARG001
+    """Close a round that has been taken to its end."""
     grown = len(state.committed) > state.round.committed
     assert grown or state.finish is not None, "a round that neither emits nor ends would be repeated for ever"
     forget(state)
-
-
-def submit(setting: Setting, state: Decoding) -> None:
-    """Hand the leading token and the proposals to the target. Nothing is computed before it is waited for."""
-    pieces, work, cache, first = setting.pieces, state.round, state.target_cache, len(state.committed) - 1
-    inputs = pieces.verified_inputs(state.committed[-1], work.block.tokens)
-
-    def compute() -> list[Output]:
-        return pieces.feed_block(
-            setting.target, cache, inputs, lambda offset: pieces.position_of(first + offset, cache)
-        )
-
-    # What a buffer holds before it is written: here a row that says id 0, for every input.
-    stale = Output(logits_of(one_hot(0, setting.target.vocabulary)), setting.target.hidden(setting.target.new_cache()))
-    work.verification = Verification(inputs, compute, [stale] * len(inputs))
-    setting.say(state, "submit", inputs=list(inputs))
 
 
 def wait(setting: Setting, state: Decoding) -> None:
@@ -147,16 +123,16 @@ def wait(setting: Setting, state: Decoding) -> None:
     setting.say(state, "wait", rows=len(work.outputs))
 
 
-ACTIONS: dict[Step, Callable[[Setting, Decoding], None]] = {
-    Step.DRAFT: draft_block,
-    Step.SUBMIT: submit,
-    Step.BRANCH: draft_branch,
-    Step.WAIT: wait,
-    Step.RESOLVE: resolve,
-    Step.COMMIT: commit,
-    Step.INSTALL: install,
-    Step.PUBLISH: publish,
-    Step.END: end_round,
+ACTIONS: dict[RoundStep, Callable[[Setting, Decoding], None]] = {
+    RoundStep.DRAFT: draft_block,
+    RoundStep.SUBMIT: submit,
+    RoundStep.BRANCH: draft_branch,
+    RoundStep.WAIT: wait,
+    RoundStep.RESOLVE: resolve,
+    RoundStep.COMMIT: commit,
+    RoundStep.INSTALL: install,
+    RoundStep.PUBLISH: publish,
+    RoundStep.END: end_round,
 }
 """What each step of a round does."""
 

@@ -6,10 +6,10 @@ replaces one of them at a time; plain decoding uses none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from eredu_reference import acceptance, adaptive, addresses, clipping, prefix, sources, statistics, terminal, text
 from eredu_reference.caches import Cache, Hidden
@@ -25,7 +25,7 @@ from eredu_reference.terminal import FinishReason
 from eredu_reference.verification import Verification, await_rows
 
 
-class Step(StrEnum):
+class RoundStep(StrEnum):
     """The steps of a round, in their one order."""
 
     DRAFT = "draft"
@@ -37,6 +37,18 @@ class Step(StrEnum):
     INSTALL = "install"
     PUBLISH = "publish"
     END = "end"
+
+
+class Along(StrEnum):
+    """What the ends of a group's other members make of one."""
+
+    GOES_ON = "goes on"
+    SKIPS = "skips the step"
+    CANCELLED = "is cancelled with them"
+    FAILED = "fails with them"
+
+
+Entry = TypeVar("Entry")
 
 
 def check_pair(target: Model, drafter: Drafter) -> None:
@@ -145,6 +157,26 @@ def promoted_block(branch: Block, reused: int) -> Block:
     return Block(branch.tokens[1 : 1 + reused], branch.rows[1 : 1 + reused], branch.frontier, branch.grammar)
 
 
+def member_own(entries: Sequence[Entry], place: int) -> Entry:
+    """A member's own entry of a list with one entry for each member of a group, in the group's order."""
+    return entries[place]
+
+
+def member_source(by_number: Mapping[int, RandomSource], place: int) -> RandomSource:
+    """A member's own source of random numbers: that of its request, by the numbers of the members."""
+    return by_number[tuple(by_number)[place]]
+
+
+def member_kept(kept: Sequence[int], fed: Sequence[int], place: int) -> int:  # noqa: ARG001
+    """Inputs of a member that stay, from what stays of each member and what each was fed."""
+    return kept[place]
+
+
+def beside(step: RoundStep, ends: Sequence[str]) -> Along:  # noqa: ARG001
+    """What a member does in front of a step, given how others of its group have ended: it goes on."""
+    return Along.GOES_ON
+
+
 def clone(frontier: Frontier) -> Frontier:
     """A frontier that a branch may extend without touching its parent's."""
     return frontier.copy()
@@ -201,9 +233,12 @@ def cancelled_output(output: tuple[int, ...], proposals: tuple[int, ...]) -> tup
     return output
 
 
-def cancelled_books(books: statistics.Statistics, proposals: tuple[int, ...]) -> statistics.Statistics:  # noqa: ARG001
-    """The books of a cancelled request: those of its committed rounds."""
-    return books
+def cancelled_statistics(
+    counted: statistics.Statistics,
+    proposals: tuple[int, ...],  # noqa: ARG001
+) -> statistics.Statistics:
+    """The statistics of a cancelled request: those of its committed rounds."""
+    return counted
 
 
 def cancelled_switch(switch: adaptive.Adaptive, planned: int) -> adaptive.Adaptive:  # noqa: ARG001
@@ -235,7 +270,7 @@ class Pieces:
     prefill_inputs: Callable[[tuple[int, ...]], tuple[int, ...]] = prefill_inputs
     prefill_chunks: Callable[[int, int, int], list[range]] = prefill_chunks
 
-    steps: tuple[Step, ...] = tuple(Step)
+    steps: tuple[RoundStep, ...] = tuple(RoundStep)
 
     budget_of: Callable[[Request, int], tuple[int, bool]] = clipping.budget_of
     clip: Callable[[clipping.Limits], clipping.Clip] = clipping.clip
@@ -262,6 +297,13 @@ class Pieces:
     history_for_row: Callable[[tuple[int, ...], tuple[int, ...], int], tuple[int, ...]] = history_for_row
     mask_for_row: Callable[[Constraint | None, State, tuple[int, ...], int], Mask | None] = mask_for_row
     target_row: Callable[[Request, Row, tuple[int, ...], Mask | None], Row] = process
+
+    member_rows: Callable[[Sequence[Any], int], Any] = member_own
+    member_history: Callable[[Sequence[tuple[int, ...]], int], tuple[int, ...]] = member_own
+    member_grammar: Callable[[Sequence[State], int], State] = member_own
+    member_source: Callable[[Mapping[int, RandomSource], int], RandomSource] = member_source
+    member_kept: Callable[[Sequence[int], Sequence[int], int], int] = member_kept
+    beside: Callable[[RoundStep, Sequence[str]], Along] = beside
 
     choose_rule: Callable[[Request], AcceptanceRule] = choose_rule
     read_coin: Callable[[RandomSource, Address], Uniform] = sources.read_coin
@@ -296,7 +338,9 @@ class Pieces:
 
     abandoned_length: Callable[[int, int], int] = abandoned_length
     cancelled_output: Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, ...]] = cancelled_output
-    cancelled_books: Callable[[statistics.Statistics, tuple[int, ...]], statistics.Statistics] = cancelled_books
+    cancelled_statistics: Callable[[statistics.Statistics, tuple[int, ...]], statistics.Statistics] = (
+        cancelled_statistics
+    )
     cancelled_switch: Callable[[adaptive.Adaptive, int], adaptive.Adaptive] = cancelled_switch
     cancelled_finish: Callable[[FinishReason | None], FinishReason] = cancelled_finish
     restore_prefix: Callable[[PrefixEntry, tuple[int, ...]], PrefixEntry | None] = restore_prefix

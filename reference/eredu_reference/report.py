@@ -49,5 +49,5 @@ def report_of(state: Decoding, events: list[Event]) -> Report:
     """Report of a request that has ended."""
     assert state.finish is not None, "a request that has not ended has nothing to report"
     return Report(
-        state.request.prompt, state.published, state.finish, state.text, state.books, state.reports, tuple(events)
+        state.request.prompt, state.published, state.finish, state.text, state.statistics, state.reports, tuple(events)
     )

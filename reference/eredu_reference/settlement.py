@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from eredu_reference.decoding import Decoding, Setting
+from eredu_reference.decoding import Decoding, RoundWork, Setting
 from eredu_reference.errors import ReferenceFailure
 
 
@@ -13,7 +13,7 @@ def commit(setting: Setting, state: Decoding) -> None:
     pieces, work, done = setting.pieces, state.round, state.round.resolved
     if work.verification is not None:
         work.verification.wait()
-    kept = pieces.kept_inputs(len(done.emitted), len(work.block.tokens))
+    kept = kept_of(setting, work)
     pieces.rollback_target(state.target_cache, work.committed - 1 + kept)
     frontier, known = state.frontier, work.committed + len(done.emitted)
     if done.promoted is not None:
@@ -26,10 +26,18 @@ def commit(setting: Setting, state: Decoding) -> None:
     setting.say(state, "commit", kept=kept, target_length=len(state.target_cache), drafter_length=drafter_length)
 
 
+def kept_of(setting: Setting, work: RoundWork) -> int:
+    """How many inputs of a resolved round stay: what its own outcome says, whatever its company emits."""
+    pieces, company = setting.pieces, [other for other in work.company or [work] if other.resolution is not None]
+    kept = [pieces.kept_inputs(len(other.resolved.emitted), len(other.block.tokens)) for other in company]
+    fed = [1 + len(other.block.tokens) for other in company]
+    return pieces.member_kept(kept, fed, next(place for place, other in enumerate(company) if other is work))
+
+
 def install(setting: Setting, state: Decoding) -> None:
     """Replace the request's state by the one behind the round."""
     work, done = state.round, state.round.resolved
-    kept = setting.pieces.kept_inputs(len(done.emitted), len(work.block.tokens))
+    kept = kept_of(setting, work)
     state.hiddens += tuple(output.hidden for output in done.outputs[:kept])
     state.committed += done.emitted
     state.grammar = done.grammar
@@ -37,10 +45,10 @@ def install(setting: Setting, state: Decoding) -> None:
     if done.promoted is not None:
         state.frontier = done.promoted.frontier
     state.adaptive = done.adaptive
-    state.books = setting.pieces.count_round(state.books, done.report)
+    state.statistics = setting.pieces.count_round(state.statistics, done.report)
     state.reports += (done.report,)
     state.finish = done.finish
-    setting.say(state, "install", committed=len(state.committed), books=state.books.as_dict())
+    setting.say(state, "install", committed=len(state.committed), statistics=state.statistics.as_dict())
 
 
 def publish(setting: Setting, state: Decoding) -> None:
@@ -93,7 +101,7 @@ def cancel(setting: Setting, state: Decoding) -> None:
     work = state.work
     proposals = () if work is None else work.block.tokens
     output = setting.pieces.cancelled_output(state.published, proposals)
-    state.books = setting.pieces.cancelled_books(state.books, proposals)
+    state.statistics = setting.pieces.cancelled_statistics(state.statistics, proposals)
     abandon(setting, state)
     state.published = output
     state.adaptive = setting.pieces.cancelled_switch(state.adaptive, 0 if work is None else work.planned)

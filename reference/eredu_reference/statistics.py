@@ -1,4 +1,4 @@
-"""The books of one request: folded from one report a round, and balanced after each."""
+"""The statistics of one request: added up from one report a round, and balanced after each."""
 
 from __future__ import annotations
 
@@ -96,27 +96,27 @@ class Statistics:
         return dict(vars(self))
 
 
-def count_round(books: Statistics, report: RoundReport) -> Statistics:
-    """The books after one more committed round."""
+def count_round(counted: Statistics, report: RoundReport) -> Statistics:
+    """The statistics behind one more committed round."""
     accepted = min(report.accepted, len(report.emitted))
     rejected = int(report.replaced)
     consumed = int(report.branch is BranchOutcome.PROMOTED)
     return replace(
-        books,
-        rounds=books.rounds + 1,
-        drafted=books.drafted + len(report.proposals),
-        accepted=books.accepted + accepted,
-        rejected=books.rejected + rejected,
-        unexamined=books.unexamined + len(report.proposals) - accepted - rejected,
-        target_tokens=books.target_tokens + len(report.emitted) - accepted,
-        emitted=books.emitted + len(report.emitted),
-        lookahead_blocks=books.lookahead_blocks + (report.branch is not BranchOutcome.NONE),
-        lookahead_promoted=books.lookahead_promoted + consumed,
-        lookahead_drafted=books.lookahead_drafted + len(report.branch_tokens),
-        lookahead_consumed=books.lookahead_consumed + consumed,
-        lookahead_reused=books.lookahead_reused + report.reused,
-        lookahead_discarded=books.lookahead_discarded + len(report.branch_tokens) - consumed - report.reused,
-        bonus_matches=books.bonus_matches + (report.compared and consumed == 1),
-        bonus_mismatches=books.bonus_mismatches + (report.compared and consumed == 0),
-        lookahead_disabled=books.lookahead_disabled + report.disabled,
+        counted,
+        rounds=counted.rounds + 1,
+        drafted=counted.drafted + len(report.proposals),
+        accepted=counted.accepted + accepted,
+        rejected=counted.rejected + rejected,
+        unexamined=counted.unexamined + len(report.proposals) - accepted - rejected,
+        target_tokens=counted.target_tokens + len(report.emitted) - accepted,
+        emitted=counted.emitted + len(report.emitted),
+        lookahead_blocks=counted.lookahead_blocks + (report.branch is not BranchOutcome.NONE),
+        lookahead_promoted=counted.lookahead_promoted + consumed,
+        lookahead_drafted=counted.lookahead_drafted + len(report.branch_tokens),
+        lookahead_consumed=counted.lookahead_consumed + consumed,
+        lookahead_reused=counted.lookahead_reused + report.reused,
+        lookahead_discarded=counted.lookahead_discarded + len(report.branch_tokens) - consumed - report.reused,
+        bonus_matches=counted.bonus_matches + (report.compared and consumed == 1),
+        bonus_mismatches=counted.bonus_mismatches + (report.compared and consumed == 0),
+        lookahead_disabled=counted.lookahead_disabled + report.disabled,
     )

@@ -61,8 +61,7 @@ class Block:
 
 def judged(block: Block, memory: Memory) -> Iterator[Judged]:
     """The ways in which the block's own rule judges it."""
-    rules = {"rejection": rejection, "block": block_verification, "coupled": coupled, "greedy": greedy}
-    return rules[block.rule](block, memory)
+    return RULES[block.rule](block, memory)
 
 
 @obeys("verify.rejection-below-ratio", "verify.residual-positive-part")
@@ -191,3 +190,12 @@ def _bonus(block: Block, weight: Fraction, memory: Memory) -> Iterator[Judged]:
         falls = block.draws.token(memory, address, row)
     for token, share, known in falls:
         yield Judged(count, token, weight * share, known)
+
+
+RULES: dict[str, Callable[[Block, Memory], Iterator[Judged]]] = {
+    "rejection": rejection,
+    "block": block_verification,
+    "coupled": coupled,
+    "greedy": greedy,
+}
+"""The acceptance rules by name."""

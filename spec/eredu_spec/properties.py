@@ -369,8 +369,8 @@ def _alone(request: Request, scope: Scope) -> frozenset[Request]:
 def a_group_is_whom_the_ring_says(edge: Edge, scope: Scope) -> bool:
     """With the ring, who is ready and left out of a group stands behind its members and finds a bound reached."""
     group = [before for before, _ in edge.movers]
-    is_submission = any(after.phase is Phase.VERIFICATION_IN_FLIGHT for _, after in edge.movers)
-    if not (is_submission and scope.ring):
+    phases = {(before.phase, after.phase) for before, after in edge.movers}
+    if not scope.ring or (Phase.READY_TO_SUBMIT, Phase.VERIFICATION_IN_FLIGHT) not in phases:
         return True
     ready = [request for request in edge.before if request.phase is Phase.READY_TO_SUBMIT]
     in_flight = sum(request.phase in SUBMITTED for request in edge.before)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from eredu_spec.acceptance import RULES
 from eredu_spec.adaptive import Control
 from eredu_spec.addressing import Addressing, addressing_of
 from eredu_spec.randomness import Address
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from eredu_spec.state import Request
 
 Tokens = tuple[int, ...]
-RULES = ("rejection", "block", "coupled", "greedy")
 
 
 class Draw(NamedTuple):

@@ -114,7 +114,7 @@ class Replay:
             raise TraceFormError(f"event {index} is of request {number}, which was not opened")
         if number in self.closed:
             return Finding(index, "events.append-only", f"'{name}' of request {number} behind its close")
-        if (broken := self._misturned(event) or self._incomplete(event)) is not None:
+        if (broken := self._incomplete(event) or self._misturned(event)) is not None:
             return Finding(index, *broken)
         if name == "open":
             return self._open(index, event)
@@ -159,6 +159,9 @@ class Replay:
             return "commit.order", f"'{name}' of request {number} inside the resolution of request {self._resolving}"
         if name in {"commit", "publish"} and turn != self._turn and self._resolving is not None:
             return "scheduling.turn-uninterrupted", f"'{name}' in turn {turn}, its resolution was turn {self._turn}"
+        self._turn = turn
+        if name in ACTIONS:
+            self._action = name
         return None
 
     def _crowded_rule(self, event: Event) -> str:
@@ -189,9 +192,6 @@ class Replay:
             missing = _told(self.positions[0].due[0])["request"]
             return "scheduling.ring", f"the group of turn {self._turn} lacks request {missing}, which was ready"
         self.positions = tuple(going_on)
-        self._turn = event["turn"]
-        if event["event"] in ACTIONS:
-            self._action = event["event"]
         return None
 
     def _step(self, index: int, event: Event) -> Finding | None:

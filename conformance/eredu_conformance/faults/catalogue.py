@@ -8,6 +8,7 @@ from eredu_conformance.faults import (
     caches,
     draft_law,
     endings,
+    groups,
     history,
     loading,
     lookahead,
@@ -28,6 +29,7 @@ FAULTS: tuple[Fault, ...] = (
     *history.FAULTS,
     *lookahead.FAULTS,
     *order.FAULTS,
+    *groups.FAULTS,
     *loading.FAULTS,
 )
 """Every planted fault."""

@@ -10,7 +10,7 @@ from eredu_reference import FinishReason
 from eredu_reference.adaptive import Adaptive
 from eredu_reference.clipping import Clip, Limits, clip
 from eredu_reference.models import Output
-from eredu_reference.pieces import Step
+from eredu_reference.pieces import RoundStep
 from eredu_reference.statistics import Statistics
 from eredu_reference.verification import Verification
 
@@ -42,8 +42,8 @@ def _round_counted(books: Statistics, proposals: Tokens) -> Statistics:
     return replace(books, rounds=books.rounds + 1, drafted=books.drafted + len(proposals))
 
 
-def _steps(*settlement: Step) -> tuple[Step, ...]:
-    return (Step.DRAFT, Step.SUBMIT, Step.BRANCH, Step.WAIT, Step.RESOLVE, *settlement)
+def _steps(*settlement: RoundStep) -> tuple[RoundStep, ...]:
+    return (RoundStep.DRAFT, RoundStep.SUBMIT, RoundStep.BRANCH, RoundStep.WAIT, RoundStep.RESOLVE, *settlement)
 
 
 def _branch_resolved_counts(switch: Adaptive, planned: int) -> Adaptive:
@@ -74,7 +74,7 @@ FAULTS = (
         source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="State and events are out while the cache still holds rejected rows; whoever reads it then reads them.",
-        replace={"steps": _steps(Step.INSTALL, Step.PUBLISH, Step.COMMIT, Step.END)},
+        replace={"steps": _steps(RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.COMMIT, RoundStep.END)},
     ),
     Fault(
         name="end-announced-before-the-last-tokens",
@@ -82,7 +82,7 @@ FAULTS = (
         source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="The end of the output is announced, and then its last tokens arrive at a caller who has left.",
-        replace={"steps": _steps(Step.COMMIT, Step.INSTALL, Step.END, Step.PUBLISH)},
+        replace={"steps": _steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.END, RoundStep.PUBLISH)},
     ),
     Fault(
         name="round-published-twice",
@@ -90,7 +90,9 @@ FAULTS = (
         source="constructed",
         killed_by="path.equals-reference/table/rejection/k3",
         story="Two parts of an engine both think that publishing is theirs.",
-        replace={"steps": _steps(Step.COMMIT, Step.INSTALL, Step.PUBLISH, Step.PUBLISH, Step.END)},
+        replace={
+            "steps": _steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.PUBLISH, RoundStep.END)
+        },
     ),
     Fault(
         name="second-verification-submitted",
@@ -98,7 +100,13 @@ FAULTS = (
         source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="A retry submits the block again while it is in flight; only one of the two is ever waited for.",
-        replace={"steps": (Step.DRAFT, Step.SUBMIT, *_steps(Step.COMMIT, Step.INSTALL, Step.PUBLISH, Step.END)[1:])},
+        replace={
+            "steps": (
+                RoundStep.DRAFT,
+                RoundStep.SUBMIT,
+                *_steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.END)[1:],
+            )
+        },
     ),
     Fault(
         name="branch-drafted-after-the-wait",
@@ -108,11 +116,11 @@ FAULTS = (
         story="The branch is drafted when the verification is over already: all its cost, none of its use.",
         replace={
             "steps": (
-                Step.DRAFT,
-                Step.SUBMIT,
-                Step.WAIT,
-                Step.BRANCH,
-                *_steps(Step.COMMIT, Step.INSTALL, Step.PUBLISH, Step.END)[4:],
+                RoundStep.DRAFT,
+                RoundStep.SUBMIT,
+                RoundStep.WAIT,
+                RoundStep.BRANCH,
+                *_steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.END)[4:],
             )
         },
     ),
@@ -162,7 +170,9 @@ FAULTS = (
         source="constructed",
         killed_by="state.books-equal-reference/table-equal/greedy/off",
         story="A request that is ready to submit is drafted for once more: an edge that its life cycle does not have.",
-        replace={"steps": (Step.DRAFT, *_steps(Step.COMMIT, Step.INSTALL, Step.PUBLISH, Step.END))},
+        replace={
+            "steps": (RoundStep.DRAFT, *_steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.END))
+        },
     ),
     Fault(
         name="published-before-the-commit",
@@ -170,7 +180,7 @@ FAULTS = (
         source="constructed",
         killed_by="trace.cancelled/table-near/rejection",
         story="Tokens are shown while the cache is still being trimmed; a failure then cannot take them back.",
-        replace={"steps": _steps(Step.PUBLISH, Step.COMMIT, Step.INSTALL, Step.END)},
+        replace={"steps": _steps(RoundStep.PUBLISH, RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.END)},
     ),
     Fault(
         name="published-before-the-installation",
@@ -178,7 +188,7 @@ FAULTS = (
         source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="A callback sees tokens of which the request's state knows nothing yet.",
-        replace={"steps": _steps(Step.COMMIT, Step.PUBLISH, Step.INSTALL, Step.END)},
+        replace={"steps": _steps(RoundStep.COMMIT, RoundStep.PUBLISH, RoundStep.INSTALL, RoundStep.END)},
     ),
     Fault(
         name="installed-before-the-commit",
@@ -186,7 +196,7 @@ FAULTS = (
         source="ml-explore/mlx-lm 1740",
         killed_by="trace.rounds/table-near/greedy",
         story="The state says that a round is done, and then trimming the cache fails.",
-        replace={"steps": _steps(Step.INSTALL, Step.COMMIT, Step.PUBLISH, Step.END)},
+        replace={"steps": _steps(RoundStep.INSTALL, RoundStep.COMMIT, RoundStep.PUBLISH, RoundStep.END)},
     ),
     Fault(
         name="given-up-round-stays-in-the-cache",
@@ -218,6 +228,6 @@ FAULTS = (
         source="vllm-project/vllm 49620",
         killed_by="trace.cancelled/table-near/greedy",
         story="A round that never happened appears in the books.",
-        replace={"cancelled_books": _round_counted},
+        replace={"cancelled_statistics": _round_counted},
     ),
 )

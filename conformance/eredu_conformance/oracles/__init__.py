@@ -4,11 +4,11 @@ They give the reference's parts coins, rows, drafters and failures that no run o
 else is judged once, by the checks.
 """
 
-from eredu_conformance.oracles import drafters, numbers, rounds
+from eredu_conformance.oracles import drafters, groups, numbers, rounds
 from eredu_conformance.oracles.experiment import Experiment, complaint_of
 
 EXPERIMENTS: dict[str, Experiment] = {
-    item.id: item for item in (*numbers.EXPERIMENTS, *drafters.EXPERIMENTS, *rounds.EXPERIMENTS)
+    item.id: item for item in (*numbers.EXPERIMENTS, *drafters.EXPERIMENTS, *rounds.EXPERIMENTS, *groups.EXPERIMENTS)
 }
 """Every experiment by id."""
 

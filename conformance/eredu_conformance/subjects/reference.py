@@ -11,7 +11,7 @@ import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -36,7 +36,7 @@ from eredu_conformance.protocol import (
 )
 from eredu_conformance.subjects.automaton import automaton_constraint
 from eredu_conformance.subjects.crafted_model import CraftedModel, Jitter
-from eredu_conformance.subjects.reference_trace import ReferenceTrace, RequestTrace
+from eredu_conformance.subjects.reference_trace import ReferenceTrace, RequestTrace, one_behind_another
 from eredu_reference import (
     PIECES,
     AcceptanceRule,
@@ -45,10 +45,10 @@ from eredu_reference import (
     Pieces,
     PrefixStore,
     Request,
-    decode_speculative,
+    decode_together,
 )
 from eredu_reference import Schedule as ReferenceSchedule
-from eredu_reference.decoding import Decoding, Setting
+from eredu_reference.decoding import Decoding, Observer, Setting
 from eredu_reference.sources import Address
 
 MAX_PROPOSALS = 64
@@ -59,7 +59,7 @@ MOST_ENTRIES = 3
 """Caches of earlier requests that are kept for a pair of checkpoints."""
 _FILES = ("model.safetensors", "config.json")
 _ABSENT = frozenset({"max_in_flight", "max_branches"})
-"""The reference decodes one request at a time and has no scheduler to bound."""
+"""The reference decodes in rounds and has no scheduler to bound."""
 
 
 @dataclass
@@ -111,15 +111,19 @@ class ReferenceSubject:
         )
 
     def run(self, run: Run) -> RunResult:
-        """Decode the requests one by one, each as if it were alone."""
+        """Decode the requests together, so that their verifications are submitted as groups.
+
+        Where the run decides over draws they are decoded one by one, in the order in which it decides.
+        """
         if absent := sorted(run.schedule.asked() & _ABSENT):
-            raise SkippedRunError(f"the reference has no {absent[0]}: it decodes one request at a time")
-        source = None if run.choices is None else DecidingSource(run.choices)
-        trace = ReferenceTrace()
-        answers = tuple(self._answer(run, index, source, trace) for index in range(len(run.requests)))
-        return RunResult(
-            answers=answers, trace=tuple(trace.events), decisions=None if source is None else tuple(source.decisions)
-        )
+            raise SkippedRunError(f"the reference has no {absent[0]}: it has no scheduler to bound")
+        every = range(len(run.requests))
+        if run.choices is None:
+            return self._decoded(run, every, None)
+        source = DecidingSource(run.choices)
+        parts = [self._decoded(run, (index,), source) for index in every]
+        answers = tuple(answer for part in parts for answer in part.answers)
+        return replace(parts[0], answers=answers, decisions=tuple(source.decisions))
 
     def stop(self) -> None:
         """Nothing is held."""
@@ -127,12 +131,11 @@ class ReferenceSubject:
     def _model(self, directory: Path) -> CraftedModel:
         return CraftedModel(_recognised(directory), self._jitter, _tokenizer(directory))
 
-    def _answer(self, run: Run, index: int, source: DecidingSource | None, trace: ReferenceTrace) -> Answer:
-        target = self._model(run.checkpoint.target)
-        drafter = None
-        due = run.requests[index].cancel_after
-        request = _request(run, index, target.vocabulary)
-        if request.max_proposals > 0:
+    def _decoded(self, run: Run, indices: Sequence[int], source: DecidingSource | None) -> RunResult:
+        """Decode some of the requests together. Raises what the first of them failed with, if one did."""
+        target, drafter = self._model(run.checkpoint.target), None
+        requests = [_request(run, index, target.vocabulary) for index in indices]
+        if any(request.max_proposals > 0 for request in requests):
             if run.checkpoint.draft is None:
                 raise SkippedRunError("the run asks for proposals and names no draft checkpoint")
             drafter = _drafter(self._model(run.checkpoint.draft), target)
@@ -145,28 +148,40 @@ class ReferenceSubject:
         if run.choices is None and run.schedule.prefill_chunk is None:
             store = self._stores[run.checkpoint]
             del store.entries[:-MOST_ENTRIES]
-        told = RequestTrace(trace, index, Setting(target, drafter, schedule, self._pieces))
-
-        point = "submit" if index % 2 else "publish"  # with a verification in flight, or from the callback
-
-        def observe(kind: str, decoding: Decoding) -> None:
-            told.observe(kind, decoding)
-            if due is not None and len(decoding.published) >= due and (kind == point or due == 0):
-                raise Cancelled
-
-        report = decode_speculative(
+        setting = Setting(target, drafter, schedule, self._pieces)
+        told = [RequestTrace(ReferenceTrace(), index, replace(setting, events=[])) for index in indices]
+        outcomes = decode_together(
             target,
             drafter,
-            request,
+            requests,
             schedule=schedule,
             pieces=self._pieces,
-            source=source,
-            observe=observe,
-            events=told.setting.events,
+            sources=None if source is None else [source] * len(requests),
+            observers=[_observer(run, index, trace) for index, trace in zip(indices, told, strict=True)],
+            logs=[trace.setting.events for trace in told],
             store=store,
         )
-        told.finish(report)
-        return Answer(tokens=report.tokens, finish=Finish(report.finish.value), statistics=report.statistics.as_dict())
+        answers = []
+        for outcome, trace in zip(outcomes, told, strict=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+            trace.finish(outcome)
+            finish, statistics = Finish(outcome.finish.value), outcome.statistics.as_dict()
+            answers.append(Answer(tokens=outcome.tokens, finish=finish, statistics=statistics))
+        return RunResult(answers=tuple(answers), trace=tuple(one_behind_another(trace.trace for trace in told)))
+
+
+def _observer(run: Run, index: int, trace: RequestTrace) -> Observer:
+    """Writes the trace of a request, and cancels it where it is due."""
+    due = run.requests[index].cancel_after
+    point = "submit" if index % 2 else "publish"  # with a verification in flight, or from the callback
+
+    def observe(kind: str, decoding: Decoding) -> None:
+        trace.observe(kind, decoding)
+        if due is not None and len(decoding.published) >= due and (kind == point or due == 0):
+            raise Cancelled
+
+    return observe
 
 
 def _drafter(draft: CraftedModel, target: CraftedModel) -> Drafter:

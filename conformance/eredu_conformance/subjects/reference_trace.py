@@ -5,7 +5,7 @@ The reference counts rounds and has no turns: every action gets a turn here, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,14 @@ class ReferenceTrace:
 
     events: list[dict[str, Any]] = field(default_factory=list)
     turn: int = 0
+
+
+def one_behind_another(traces: Iterable[ReferenceTrace]) -> Iterator[dict[str, Any]]:
+    """The events of requests that were decoded together, each request's turns behind those of the one before."""
+    before = 0
+    for trace in traces:
+        yield from ({**event, "turn": event["turn"] + before} for event in trace.events)
+        before += trace.turn
 
 
 @dataclass
@@ -80,7 +88,7 @@ class RequestTrace:
             "commit": lambda: self._commit(event),
             "install": lambda: self._install(state),
             "publish": lambda: self._publish(state),
-            "end": lambda: self._close(event["finish"], state.books, _taken(state)),
+            "end": lambda: self._close(event["finish"], state.statistics, _taken(state)),
         }
         if kind in writers:
             writers[kind]()

@@ -1,4 +1,4 @@
-"""Other requests of a batch: their number, their order and their end may not move a token."""
+"""Other requests of a batch: their number, their order, their settings and their end may not move a token."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ Run = Callable[[str, Acceptance | None, SubjectSession, int], Observation]
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim about the other requests: its rule, how it is put, and whether requests are cancelled for it."""
+    """A claim about the other requests: its rule, how it is put, whether it cancels requests, and options it sets."""
 
     rule: str
     about: str
     run: Run
     cancels: bool = False
+    options: frozenset[str] = frozenset()
+
+
+UNLIKE = ({"max_proposals": 1}, {"frequency_penalty": 0.9, "presence_penalty": 0.4}, {"max_tokens": 5})
+"""What makes the requests of a company differ: their K, their processors, and when they end."""
 
 
 def _alone(name: str, acceptance: Acceptance | None, session: SubjectSession, seed: int) -> Observation:
@@ -37,6 +42,32 @@ def _alone(name: str, acceptance: Acceptance | None, session: SubjectSession, se
 
     compared = require_equal(session, trial, due, what="requests decoded together and each alone")
     return Observation(text=f"{compared} tokens equal")
+
+
+def _unlike(name: str, acceptance: Acceptance | None, session: SubjectSession, seed: int) -> Observation:
+    """Requests that accept and end at different times. No lookahead: who may branch depends on the others."""
+    trial = switched_trial(name, acceptance, seed)
+    requests = [
+        replace(request, options=replace(request.options, **changes))  # type: ignore[arg-type]
+        for request, changes in zip(trial.requests, UNLIKE, strict=True)
+    ]
+    trial = replace(trial, requests=tuple(requests), schedule=Schedule(lookahead=False))
+
+    def due(candidate: Trial) -> tuple[Answer, ...]:
+        return tuple(session.answers(candidate.alone(index))[0] for index in range(len(candidate.requests)))
+
+    compared = require_equal(session, trial, due, what="unlike requests decoded together and each alone")
+    for index, (answer, alone) in enumerate(zip(session.answers(trial), due(trial), strict=True)):
+        for counter, count in _counters(alone).items():
+            if _counters(answer).get(counter) != count:
+                seen = _counters(answer).get(counter)
+                raise _failure(f"request {index} counts {counter} = {seen} together, and {count} alone", trial)
+    return Observation(text=f"{compared} tokens and the counters of {len(requests)} requests equal")
+
+
+def _counters(answer: Answer) -> dict[str, int]:
+    """Counters of an answer; times are nobody's promise."""
+    return {name: count for name, count in (answer.statistics or {}).items() if isinstance(count, int)}
 
 
 def _order(name: str, acceptance: Acceptance | None, session: SubjectSession, seed: int) -> Observation:
@@ -106,10 +137,16 @@ def _cancelled_at_the_end(name: str, acceptance: Acceptance | None, session: Sub
 
 CLAIMS = {
     "alone-or-together": Claim("scheduling.requests-independent", "a batch is each of its requests alone", _alone),
+    "unlike-company": Claim(
+        "scheduling.group-changes-nothing",
+        "a batch of unlike requests is each of them alone, counters and all",
+        _unlike,
+        options=frozenset(name for changes in UNLIKE for name in changes),
+    ),
     "order": Claim("scheduling.ring", "the order of a batch moves no token", _order),
     "batch-roots": Claim("randomness.address-to-key", "one more request behind a batch moves no token", _batch_roots),
     "neighbour-cancelled": Claim(
-        "scheduling.requests-independent", "cancelling a neighbour moves no token", _neighbour_cancelled, cancels=True
+        "scheduling.members-end-alone", "cancelling a neighbour moves no token", _neighbour_cancelled, cancels=True
     ),
     "cancelled-prefix": Claim(
         "cancellation.leaves-no-trace", "a cancelled output is a prefix of the whole", _cancelled_prefix, cancels=True
@@ -136,7 +173,11 @@ def checks() -> Iterator[Check]:
                     tier=tier,
                     about=f"Under {label(acceptance)} decoding, {told.about}.",
                     needs=Needs(
-                        features=frozenset(features), acceptance=acceptance, proposals=DEPTH, batch=REQUESTS + 1
+                        features=frozenset(features),
+                        options=told.options,
+                        acceptance=acceptance,
+                        proposals=DEPTH,
+                        batch=REQUESTS + 1,
                     ),
                     run=partial(told.run, name, acceptance),
                 )

@@ -100,9 +100,10 @@ def _warm(name: str, session: SubjectSession, seed: int) -> Observation:  # noqa
 def _reuse(name: str, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     """Two conversations that go on, are taken up from an earlier place, and repeated: whatever was kept of it is exact.
 
-    With statistics, as many proposals are accepted as the two laws agree on, or the drafter was not kept with it.
+    The draft is right, so that no rollback is in doubt. With statistics, as many proposals are accepted as the two laws
+    agree on, or the drafter was not kept with it.
     """
-    pair = forced_pair(name, 1)
+    pair = forced_pair(name, None)
     first, tail = pair.prompt, pair.prompt[-1:]
     other = first + tail
     reply = pair.target.greedy_path(first, 12)

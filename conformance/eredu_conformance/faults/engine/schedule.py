@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from eredu.contract.errors import SchedulerStalledError
+from eredu.contract.options import MtpSchedulerOptions
 from eredu.scheduling.actions import RequestActions
 from eredu.scheduling.endings import RequestEndings
 from eredu.scheduling.phase import TERMINAL, Phase, check_edge
@@ -28,6 +30,7 @@ _TRACE = "conformance/tests/trace/test_trace_of_schedules.py::test_a_schedule_s_
 Scheduler = SpeculativeScheduler[Any, Any, Any]
 State = RequestState[Any, Any, Any]
 Endings = RequestEndings[Any, Any, Any]
+AnyRing = Ring[Any, Any, Any]
 
 
 def _front_first(right: Callable[[Scheduler], None], scheduler: Scheduler) -> None:
@@ -44,6 +47,12 @@ def _everybody(right: Callable[[Scheduler], None], scheduler: Scheduler) -> None
 def _silent(right: Callable[[Scheduler], None], scheduler: Scheduler) -> None:
     with suppress(SchedulerStalledError):
         right(scheduler)
+
+
+def _one_more(
+    right: Callable[[AnyRing, MtpSchedulerOptions], None], ring: AnyRing, options: MtpSchedulerOptions
+) -> None:
+    right(ring, replace(options, max_in_flight=options.max_in_flight + 1))
 
 
 def _any_edge(_right: Callable[[int, Phase, Phase], Phase], request: int, source: Phase, target: Phase) -> Phase:
@@ -94,7 +103,7 @@ FAULTS = (
         name="flight-bound-is-inclusive",
         rule="scheduling.in-flight-bound",
         story="One verification more than allowed in flight.",
-        seam=Rewritten(Ring._next_action, "A < B.max_in_flight", "A <= B.max_in_flight"),
+        seam=Wrapped(Ring.__init__, _one_more),
         killer=f"{_SCHEDULING}/test_schedule_fairness.py::test_bounds_are_reached_when_there_is_work_for_them",
     ),
     EngineFault(
