@@ -79,6 +79,15 @@ def test_a_missing_tensor_is_named(member: ZooMember, tmp_path: Path) -> None:
             load(replace(member, head=head).write(tmp_path / str(number)))
 
 
+def test_a_stray_tensor_is_named(member: ZooMember, tmp_path: Path) -> None:
+    """A tensor that no parameter takes, such as another family's in the same layer, is never left aside."""
+    norm = next(name for name in member.head if name.endswith(("hnorm.weight", "pre_fc_norm_hidden.weight")))
+    stray = norm.replace("hnorm", "stray").replace("pre_fc_norm_hidden", "stray")
+    head = {**member.head, stray: member.head[norm]}
+    with pytest.raises(CheckpointError, match=r"also holds .*stray\.weight"):
+        load(replace(member, head=head).write(tmp_path))
+
+
 def test_one_missing_expert_is_named(tmp_path: Path) -> None:
     member = zoo_member("qwen3-next")
     head = {name: array for name, array in member.head.items() if ".experts.2.up_proj" not in name}
