@@ -288,7 +288,7 @@ class Model:
 
     def _assistant(self, given: str | Path | Assistant) -> Assistant:
         from eredu.checkpoints.names import resolve_checkpoint  # noqa: PLC0415
-        from eredu.checkpoints.opening import load_tokenizer  # noqa: PLC0415
+        from eredu.checkpoints.opening import open_checkpoint  # noqa: PLC0415
         from eredu.engine.load import load_assistant  # noqa: PLC0415
         from eredu.engine.mlx_backend import Assistant  # noqa: PLC0415
         from eredu.text.fingerprint import require_same_tokenizer  # noqa: PLC0415
@@ -299,7 +299,7 @@ class Model:
             raise OptionError(f"assistant was {given!r}; expected a name, a path, or an assistant in memory")
         path = resolve_checkpoint(str(given))
         if path not in self._named:
-            tokenizer = load_tokenizer(path)
+            tokenizer = open_checkpoint(path).tokenizer
             # rule: capability.same-vocabulary
             require_same_tokenizer(self.tokenizer.vocabulary, tokenizer.vocabulary)
             self._named[path] = load_assistant(path, tokenizer=tokenizer, dtype=self._dtype)

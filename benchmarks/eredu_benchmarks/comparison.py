@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.commands.console import versions, work_progress
-from eredu.commands.pair import Pair, encode_prompt
+from eredu.commands.pair import encode_prompt, load_pair, require_drafter
 from eredu.contract.errors import OptionError
 from eredu.contract.options import GenerationOptions
 from eredu_benchmarks.benchmark import BenchmarkPlan, align_all, compare
@@ -57,13 +57,13 @@ def run_comparison(
     )
     chosen = PROMPTS if prompts is None else read_prompts(prompts)
     check_writable(output)
-    loaded = Pair.load(model, assistant, dtype=dtype, placement=placement, head=head)
-    loaded.require_drafter()
+    target = load_pair(model, assistant, dtype=dtype, placement=placement, head=head)
+    require_drafter(target)
     if peers and head is not None:
         raise OptionError("--peers cannot give heads of another directory to mlx-vlm; leave one of the two out")
-    encoded = tuple(EncodedPrompt(p.name, encode_prompt(loaded.tokenizer, p.text, system=p.system)) for p in chosen)
-    vlm = VlmPeer.load(resolve_checkpoint(model), dtype=dtype) if peers and loaded.assistant is None else None
-    pair = BenchmarkPair(loaded.model, loaded.assistant, vlm)
+    encoded = tuple(EncodedPrompt(p.name, encode_prompt(target.tokenizer, p.text, system=p.system)) for p in chosen)
+    vlm = VlmPeer.load(resolve_checkpoint(model), dtype=dtype) if peers and target.assistant is None else None
+    pair = BenchmarkPair(target.loaded, target.assistant, vlm)
     with work_progress() as bar:
         step = partial(begin_step, bar)
         comparisons, alignments = compare(pair, encoded, plan, step), align_all(pair, plan, step)
@@ -72,7 +72,7 @@ def run_comparison(
         "assistant": assistant,
         "head": head,
         "dtype": dtype,
-        "placement": str(loaded.model.backend.placement.kind),
+        "placement": str(target.loaded.backend.placement.kind),
         "acceptance": str(options.acceptance),
         "max_tokens": options.max_tokens,
         "repeats": repeats,

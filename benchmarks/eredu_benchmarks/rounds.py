@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eredu.commands.console import versions
-from eredu.commands.pair import Pair, encode_prompt
+from eredu.commands.pair import encode_prompt, load_pair, require_drafter
 from eredu.contract.backend import SpeculativeGenerationBackend
 from eredu.contract.capability import MtpCapability
 from eredu.contract.executor import SpeculativeExecutor
@@ -30,6 +30,7 @@ from eredu.contract.options import USUAL_PROPOSALS, GenerationOptions, MtpSchedu
 from eredu.contract.terminal import OutputText
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel
+from eredu.model import Model
 from eredu.prepared import PreparedRequest
 from eredu_benchmarks.machine import describe_machine
 from eredu_benchmarks.timed_executor import CallTimes, Settle, TimedExecutor
@@ -106,10 +107,10 @@ def settle(sequence: Any) -> None:
     mx.synchronize()
 
 
-def run_once(pair: Pair, prompt: tuple[int, ...], options: GenerationOptions, wait: Settle | None) -> CallTimes:
+def run_once(pair: Model, prompt: tuple[int, ...], options: GenerationOptions, wait: Settle | None) -> CallTimes:
     """Decode one request; its call times, with the whole time of the rounds, behind the prompt, under `whole`."""
     times = CallTimes()
-    watched = LoadedModel(_Watched(pair.model.backend, times, wait))
+    watched = LoadedModel(_Watched(pair.loaded.backend, times, wait))
     request, schedule = PreparedRequest(prompt=prompt, options=options), MtpSchedulerOptions(lookahead=False)
     if options.max_proposals:
         watched.generate_prepared_chat_mtp_batch([request], pair.assistant, schedule=schedule)
@@ -120,7 +121,7 @@ def run_once(pair: Pair, prompt: tuple[int, ...], options: GenerationOptions, wa
     return times
 
 
-def measure_rounds(pair: Pair, prompt: tuple[int, ...], options: GenerationOptions, *, repeats: int = 3) -> RoundTimes:
+def measure_rounds(pair: Model, prompt: tuple[int, ...], options: GenerationOptions, *, repeats: int = 3) -> RoundTimes:
     """Median over repeats of each figure, after one run that is not counted."""
     run_once(pair, prompt, options, None)
     free = [run_once(pair, prompt, options, None) for _ in range(repeats)]
@@ -153,8 +154,8 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
 ) -> None:
     """Show what of a round is the device's, the executor's and the scheduler's, plain (K = 0) and at each K."""
-    pair = Pair.load(model, assistant, dtype=dtype, placement="auto")
-    pair.require_drafter()
+    pair = load_pair(model, assistant, dtype=dtype, placement="auto")
+    require_drafter(pair)
     prompt = encode_prompt(pair.tokenizer, TEXT)
     options = GenerationOptions(
         max_tokens=max_tokens, sampling=SamplingOptions(temperature=temperature), seed=1, eos_ids=frozenset()

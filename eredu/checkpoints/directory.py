@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +12,8 @@ from typing import Any
 
 from eredu.checkpoints.caches import CacheReport, LayerCache, summarize_caches
 from eredu.checkpoints.config import ModelConfig, read_config
-from eredu.checkpoints.family import CONTEXT_KEYS, Family, HeadClaim
-from eredu.checkpoints.heads import HeadReport, broken_assumption, claim_of, decide_heads, head_names
+from eredu.checkpoints.family import Family, HeadClaim
+from eredu.checkpoints.heads import HeadReport, broken_assumption, decide_heads
 from eredu.checkpoints.layout import Layout, head_layouts
 from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.safetensors_header import SafetensorsHeader, read_directory_headers
@@ -21,6 +22,11 @@ from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.families.registry import FAMILIES, MODEL_TYPES, find_family
 from eredu.text.huggingface import load_directory
 from eredu.text.tokenizer import Tokenizer
+
+CONTEXT_KEYS = ("max_position_embeddings", "max_sequence_length", "seq_length")
+"""Keys of config.json that may state how many tokens the model was made for."""
+WRAPPERS = re.compile(r"^(?:model\.|language_model\.|backbone\.)+")
+"""What classes that wrap a decoder put in front of the names of its tensors."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +87,8 @@ class OpenedDirectory:
 
     @property
     def context_limit(self) -> int | None:
-        """Of the family's `context_keys`, the first that is there."""
-        keys = CONTEXT_KEYS if self.family is None else self.family.context_keys
-        return next((self.config.count(key) for key in keys if self.config.get(key) is not None), None)
+        """Of `CONTEXT_KEYS`, the first that is there."""
+        return next((self.config.count(key) for key in CONTEXT_KEYS if self.config.get(key) is not None), None)
 
     @property
     def caches(self) -> tuple[CacheReport, ...]:
@@ -104,12 +109,24 @@ class OpenedDirectory:
     @cached_property
     def head_claim(self) -> HeadClaim | None:
         """Heads that the config claims; None where checkpoints of its kind have none."""
-        return claim_of(self.config, self.family)
+        heads = None if self.family is None else self.family.heads
+        return (
+            heads.claim(self.config) if heads is not None and (heads.inside or self.config.holds_heads_alone) else None
+        )
 
     @cached_property
     def head_names(self) -> dict[str, str]:
-        """Published names of the head tensors by stored name."""
-        return head_names(self.config, self.head_claim, (tensor.name for tensor in self.tensors))
+        """Published names of the head tensors by stored name; empty where no head is claimed.
+
+        Wrappers' prefixes are gone. A directory of heads alone may have cut `mtp.` too, as mlx-vlm's does; it comes
+        back.
+        """
+        names = {tensor.name: WRAPPERS.sub("", tensor.name) for tensor in self.tensors}
+        prefixes = () if self.head_claim is None else self.head_claim.prefixes
+        found = {name: bare for name, bare in names.items() if bare.startswith(prefixes)}
+        if not found and self.config.holds_heads_alone:
+            return {name: f"mtp.{bare}" for name, bare in names.items()}
+        return found
 
     @cached_property
     def head_layouts(self) -> dict[str, Layout]:

@@ -1,6 +1,6 @@
 """What eredu must know of a family before any weight is read, as a value: each folder's `facts.py` makes one.
 
-Whoever needs the cache kinds, wiring, tensor names, context or capability of a family asks this value, which
+Whoever needs the cache kinds, tensor names or capability of a family asks this value, which
 `eredu.families.registry` finds by `model_type`.
 """
 
@@ -12,10 +12,7 @@ from typing import Any
 
 from eredu.checkpoints.caches import FULL, LayerCache
 from eredu.checkpoints.config import ModelConfig
-from eredu.checkpoints.wiring import AFTER_NORMS, Wiring
 
-CONTEXT_KEYS = ("max_position_embeddings", "max_sequence_length", "seq_length")
-"""Keys of config.json that may state how many tokens the model was made for, the first that is there counts."""
 MAX_HEADS = 1_000
 """Past any checkpoint there is: a larger number is a damaged or hostile file."""
 
@@ -47,14 +44,12 @@ class HeadFacts:
         runs: Whether eredu runs them: `heads.py` of the family's folder loads them.
         inside: Whether the family's own checkpoints hold them, else directories of heads alone do.
         cache: What each of them keeps.
-        wiring: How they are wired unless the checkpoint states it or a probe finds better.
     """
 
     claim: Callable[[ModelConfig], HeadClaim]
     runs: bool = True
     inside: bool = True
     cache: LayerCache = FULL
-    wiring: Wiring = AFTER_NORMS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +65,6 @@ class Family:
         assumed: Settings that mlx-lm's class takes for granted, by key: a config that says otherwise is another model.
             A missing key has the published default, which is what the class computes.
         decoders: Names under which mlx-lm has the decoder, by `model_type`, where they differ.
-        context_keys: See `CONTEXT_KEYS`.
         gguf: Its architectures in GGUF files.
         gguf_assistants: Architectures in GGUF files of its assistants.
         gguf_cache: What every layer keeps, where the metadata of a GGUF do not show it.
@@ -83,7 +77,6 @@ class Family:
     assistants: tuple[str, ...] = ()
     assumed: Mapping[str, Any] = field(default_factory=dict)
     decoders: Mapping[str, str] = field(default_factory=dict)
-    context_keys: tuple[str, ...] = CONTEXT_KEYS
     gguf: tuple[str, ...] = ()
     gguf_assistants: tuple[str, ...] = ()
     gguf_cache: LayerCache | None = None

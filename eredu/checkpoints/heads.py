@@ -7,7 +7,7 @@ capability, a part of the tensors is an error, and only the whole set counts. In
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,6 @@ from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CheckpointError
 from eredu.contract.options import MAX_PROPOSALS
 
-_WRAPPERS = re.compile(r"^(?:model\.|language_model\.|backbone\.)+")
 _EXPERTS = re.compile(
     r"^(.*)\.(?:experts(?:\.\d+)?|switch_mlp)\.(gate_up_proj|gate_proj|up_proj|down_proj)(?:\.weight)?$"
 )
@@ -55,25 +54,6 @@ class HeadReport:
             "capability": self.capability.to_json(),
             "reason": self.reason,
         }
-
-
-def claim_of(config: ModelConfig, family: Family | None) -> HeadClaim | None:
-    """What a config claims; None where checkpoints of its kind have no heads."""
-    heads = None if family is None else family.heads
-    return heads.claim(config) if heads is not None and (heads.inside or config.holds_heads_alone) else None
-
-
-def head_names(config: ModelConfig, claim: HeadClaim | None, tensor_names: Iterable[str]) -> dict[str, str]:
-    """Published names of the head tensors among `tensor_names`, by stored name; empty where no head is claimed.
-
-    Wrappers' prefixes are gone. A directory of heads alone may have cut `mtp.` too, as mlx-vlm's does; it comes back.
-    """
-    names = {name: _WRAPPERS.sub("", name) for name in tensor_names}
-    prefixes = () if claim is None else claim.prefixes
-    found = {name: bare for name, bare in names.items() if bare.startswith(prefixes)}
-    if not found and config.holds_heads_alone:
-        return {name: f"mtp.{bare}" for name, bare in names.items()}
-    return found
 
 
 def decide_heads(

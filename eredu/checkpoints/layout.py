@@ -9,7 +9,6 @@ shifted twice, or never.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from eredu.checkpoints.safetensors_header import SafetensorsHeader
@@ -29,12 +28,8 @@ class Layout(StrEnum):
     """An MLX converter: norms are ready to multiply with."""
 
 
-@dataclass(frozen=True, slots=True)
-class LayoutFact:
-    """One fact about a file, in words, and what follows from it."""
-
-    layout: Layout
-    text: str
+Fact = tuple[Layout, str]
+"""What follows from one fact about a file, and the fact in words."""
 
 
 def head_layouts(headers: Iterable[SafetensorsHeader], published_names: Mapping[str, str]) -> dict[str, Layout]:
@@ -42,54 +37,47 @@ def head_layouts(headers: Iterable[SafetensorsHeader], published_names: Mapping[
 
     Args:
         headers: Headers of all files.
-        published_names: Published names of the head tensors by stored name (`eredu.checkpoints.heads.head_names`).
+        published_names: Published names of the head tensors by stored name.
 
     Raises `CheckpointError` for a file whose facts contradict each other.
     """
     cut = any(not name.endswith(published) for name, published in published_names.items())
     return {
-        header.path.name: file_layout(header, cut=cut)
+        header.path.name: _file_layout(header, cut=cut)
         for header in headers
         if any(tensor.name in published_names for tensor in header.tensors)
     }
 
 
-def file_layout(header: SafetensorsHeader, *, cut: bool) -> Layout:
-    """Layout of one file.
-
-    Args:
-        header: Its header.
-        cut: Whether its head tensors have lost the prefix of the published names, as converters of heads alone do.
-
-    Raises `CheckpointError` where the facts contradict each other.
-    """
+def _file_layout(header: SafetensorsHeader, *, cut: bool) -> Layout:
+    """Layout of one file; `cut` says that head tensors have lost their prefix, as converters of heads alone do."""
     facts = [*_format_facts(header.format), *(fact for tensor in header.tensors for fact in _tensor_facts(tensor))]
     if cut:
-        facts.append(LayoutFact(Layout.CONVERTED, "the names of its head tensors lack their published prefix"))
-    first = {layout: next((fact for fact in facts if fact.layout is layout), None) for layout in Layout}
-    published, converted = first[Layout.PUBLISHED], first[Layout.CONVERTED]
+        facts.append((Layout.CONVERTED, "the names of its head tensors lack their published prefix"))
+    first = dict(reversed(facts))
+    published, converted = first.get(Layout.PUBLISHED), first.get(Layout.CONVERTED)
     if published is not None and converted is not None:
         raise CheckpointError(
-            f"{header.path.name} contradicts itself: {converted.text}, so an MLX converter wrote it, and "
-            f"{published.text}, so its makers did. Its norms would be shifted twice or never; convert the original "
+            f"{header.path.name} contradicts itself: {converted}, so an MLX converter wrote it, and "
+            f"{published}, so its makers did. Its norms would be shifted twice or never; convert the original "
             "checkpoint again"
         )
     return Layout.PUBLISHED if converted is None else Layout.CONVERTED
 
 
-def _format_facts(metadata_format: str | None) -> Iterator[LayoutFact]:
+def _format_facts(metadata_format: str | None) -> Iterator[Fact]:
     if metadata_format == MLX_FORMAT:
-        yield LayoutFact(Layout.CONVERTED, f"its format is '{MLX_FORMAT}'")
+        yield Layout.CONVERTED, f"its format is '{MLX_FORMAT}'"
     elif metadata_format in MAKERS_FORMATS:
-        yield LayoutFact(Layout.PUBLISHED, f"its format is '{metadata_format}'")
+        yield Layout.PUBLISHED, f"its format is '{metadata_format}'"
 
 
-def _tensor_facts(tensor: StoredTensor) -> Iterator[LayoutFact]:
+def _tensor_facts(tensor: StoredTensor) -> Iterator[Fact]:
     """The axis order of a depthwise convolution, (channels, 1, kernel) or (channels, kernel, 1), and packed weights."""
     if tensor.name.endswith("conv1d.weight") and len(tensor.shape) == 3 and tensor.shape[1:] != (1, 1):
         if tensor.shape[2] == 1:
-            yield LayoutFact(Layout.CONVERTED, f"{tensor.name} has MLX's axis order")
+            yield Layout.CONVERTED, f"{tensor.name} has MLX's axis order"
         elif tensor.shape[1] == 1:
-            yield LayoutFact(Layout.PUBLISHED, f"{tensor.name} has the published axis order")
+            yield Layout.PUBLISHED, f"{tensor.name} has the published axis order"
     if tensor.name.endswith(".scales"):
-        yield LayoutFact(Layout.CONVERTED, f"{tensor.name} belongs to weights that MLX packed")
+        yield Layout.CONVERTED, f"{tensor.name} belongs to weights that MLX packed"

@@ -10,7 +10,6 @@ from eredu.checkpoints.gguf_header import read_gguf_header
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.safetensors_header import PICKLE_SUFFIXES
 from eredu.contract.errors import CheckpointError
-from eredu.text.tokenizer import Tokenizer
 
 OpenedCheckpoint = OpenedDirectory | OpenedGguf
 """What is handed down to inspection, loading, heads, tokenizer and matching, so that all decide from the same facts."""
@@ -18,6 +17,8 @@ OpenedCheckpoint = OpenedDirectory | OpenedGguf
 
 def open_checkpoint(path: Path) -> OpenedCheckpoint:
     """Open a Hugging Face directory or a GGUF file. What a directory holds is read when it is first asked for.
+
+    Nothing loads a weight: `report()` inspects headers and metadata, `tokenizer` reads the tokenizer alone.
 
     Raises `CheckpointError` for a path that does not exist, or is neither.
     """
@@ -38,12 +39,3 @@ def open_checkpoint(path: Path) -> OpenedCheckpoint:
 def open_named(name: str | Path) -> OpenedCheckpoint:
     """Open a checkpoint by one of eredu's own names, or by path. Raises `CheckpointError` for what is neither."""
     return open_checkpoint(resolve_checkpoint(str(name)))
-
-
-def load_tokenizer(path: Path) -> Tokenizer:
-    """Tokenizer of a Hugging Face directory or a GGUF file, where nothing else of it is wanted.
-
-    Raises `CheckpointError` for a file that is no readable GGUF, `TokenizerError` for a tokenizer that eredu cannot
-    reproduce exactly.
-    """
-    return open_checkpoint(path).tokenizer

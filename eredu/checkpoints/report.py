@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from eredu.checkpoints.caches import CacheReport, Rollback
@@ -60,19 +60,11 @@ class CheckpointReport:
 
     def to_json(self) -> dict[str, Any]:
         """The stable form. Tensors are counted, not listed."""
+        described = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("caches", "heads", "tensors"):
+            del described[name]
         return {
-            "path": self.path,
-            "container": self.container,
-            "family": self.family,
-            "layers": self.layers,
-            "hidden_size": self.hidden_size,
-            "attention_heads": self.attention_heads,
-            "key_value_heads": self.key_value_heads,
-            "vocabulary_rows": self.vocabulary_rows,
-            "context_limit": self.context_limit,
-            "tied_embeddings": self.tied_embeddings,
-            "parameter_count": self.parameter_count,
-            "quantization": self.quantization,
+            **described,
             "size_bytes": self.size_bytes,
             "bytes_by_dtype": bytes_by_dtype(self.tensors),
             "tensor_count": len(self.tensors),

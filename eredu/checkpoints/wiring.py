@@ -54,8 +54,4 @@ def stated_wiring(config: ModelConfig) -> Wiring | None:
     if not known or any(stated[key] not in words for key, words in choices.items()):
         expected = ", ".join(f"{key}: {' or '.join(words)}" for key, words in choices.items())
         raise CheckpointError(f"{config.path} gives wiring as {stated!r}; expected an object with {expected}")
-    return Wiring(
-        hidden_after_norm=stated["hidden"] == "after-norm",
-        hidden_first=stated["first"] == "hidden",
-        chain_after_norm=stated["chain"] == "after-norm",
-    )
+    return Wiring(*(stated[key] == words[1] for key, words in choices.items()))

@@ -30,7 +30,7 @@ from eredu.commands.arguments import (
     TopPOption,
 )
 from eredu.commands.console import message_console, print_json, print_table, versions
-from eredu.commands.pair import Pair, encode_prompt
+from eredu.commands.pair import encode_prompt, load_pair, speculates
 from eredu.contract.errors import OptionError
 from eredu.contract.events import Event, TokensCommitted
 from eredu.contract.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions, SamplingOptions
@@ -145,12 +145,12 @@ def generate(
     )
     text = read_prompt(prompt)
     with open_trace(trace) as trace_sink:
-        pair = Pair.load(model, assistant, dtype=dtype, placement=placement, head=head, mtp=mtp)
+        pair = load_pair(model, assistant, dtype=dtype, placement=placement, head=head, mtp=mtp)
         request = PreparedRequest(prompt=encode_prompt(pair.tokenizer, text, system=system, raw=raw), options=options)
         speculation = Speculation(
-            proposals=proposals if pair.speculates else 0, lookahead=lookahead, adaptive_lookahead=adaptive
+            proposals=proposals if speculates(pair) else 0, lookahead=lookahead, adaptive_lookahead=adaptive
         )
-        session = Model(pair.model, pair.assistant).session(speculation=speculation, trace=trace_sink)
+        session = pair.session(speculation=speculation, trace=trace_sink)
         try:
             with session:
                 session.add_prepared(request)
@@ -212,15 +212,15 @@ def open_trace(path: Path | None) -> Iterator[TraceSink | None]:
 
 
 def describe(
-    batch: BatchResult, *, model: str, assistant: str | None, head: str | None, pair: Pair, seed: int
+    batch: BatchResult, *, model: str, assistant: str | None, head: str | None, pair: Model, seed: int
 ) -> dict[str, Any]:
     """The stable JSON form of one generation."""
     result = batch.results[0]
     return {
         "model": model,
         "assistant": assistant if pair.assistant is not None else None,
-        "head": head if pair.model.backend.target.heads is not None else None,
-        "mtp": pair.speculates,
+        "head": head if pair.loaded.backend.target.heads is not None else None,
+        "mtp": speculates(pair),
         "seed": seed,
         "tokens": list(result.tokens),
         "text": result.text,

@@ -10,10 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from eredu.checkpoints.heads import HeadReport
-from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.matching import AssistantFit, ModelSide, match_assistant
-from eredu.checkpoints.names import resolve_checkpoint
-from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.opening import open_named
 from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.tensors import bytes_by_dtype
 from eredu.commands.arguments import DtypeOption, HeadOption
@@ -21,8 +19,11 @@ from eredu.contract.errors import CheckpointError
 
 
 def inspect_named(name: str) -> CheckpointReport:
-    """Report on a checkpoint given by name or path. Raises `CheckpointError` as `inspect_checkpoint` says."""
-    return inspect_checkpoint(resolve_checkpoint(name))
+    """Report on a checkpoint given by name or path.
+
+    Raises `CheckpointError` for anything missing, cut short, damaged, contradictory, pickled or of unknown family.
+    """
+    return open_named(name).report()
 
 
 def fit_named(target: str, assistant: str) -> AssistantFit:
@@ -31,9 +32,9 @@ def fit_named(target: str, assistant: str) -> AssistantFit:
 
 
 def _side(name: str) -> ModelSide:
-    path = resolve_checkpoint(name)
-    report = inspect_checkpoint(path)
-    return ModelSide(name, load_tokenizer(path).vocabulary, report.vocabulary_rows, report.context_limit)
+    opened = open_named(name)
+    report = opened.report()
+    return ModelSide(name, opened.tokenizer.vocabulary, report.vocabulary_rows, report.context_limit)
 
 
 def head_named(target: CheckpointReport, name: str) -> HeadReport:
@@ -49,8 +50,6 @@ def head_named(target: CheckpointReport, name: str) -> HeadReport:
 
 def report_table(report: CheckpointReport) -> Table:
     """The report as two columns, most important first."""
-    table = _two_columns(report.path)
-    mtp = report.heads.capability.to_json()
     rows = {
         "family": f"{report.family} ({report.container}, {len({t.file for t in report.tensors})} file(s))",
         "parameters": f"{report.parameter_count:,}",
@@ -66,33 +65,27 @@ def report_table(report: CheckpointReport) -> Table:
         "context limit": "not stated" if report.context_limit is None else f"{report.context_limit:,} tokens",
         "caches": "\n".join(_cache_line(cache.to_json()) for cache in report.caches) or "none of its own",
         "exact rollback": "yes" if report.rolls_back_exactly else "no: speculation with it as target is refused",
-        "multi-token prediction": f"{' '.join(mtp.values())}: {report.heads.reason}",
-        "usable depth": _depth_line(report.heads),
+        **head_rows(report.heads),
     }
-    for label, value in rows.items():
-        table.add_row(label, value)
-    return table
+    return _two_columns(report.path, rows)
 
 
-def _depth_line(heads: HeadReport) -> str:
-    if not heads.usable_depth:
-        return "none"
-    return f"{heads.usable_depth} proposals a round, or more where --probe finds iterating worth it"
+def head_rows(heads: HeadReport) -> dict[str, str]:
+    """What is said of heads, a target's own or beside it."""
+    depth = f"{heads.usable_depth} proposals a round, or more where --probe finds iterating worth it"
+    return {
+        "multi-token prediction": f"{' '.join(heads.capability.to_json().values())}: {heads.reason}",
+        "usable depth": depth if heads.usable_depth else "none",
+    }
 
 
-def head_table(name: str, heads: HeadReport) -> Table:
-    """The heads beside a target as two columns."""
-    table = _two_columns(f"heads in {name}")
-    table.add_row("multi-token prediction", f"{' '.join(heads.capability.to_json().values())}: {heads.reason}")
-    table.add_row("usable depth", _depth_line(heads))
-    return table
-
-
-def _two_columns(title: str) -> Table:
+def _two_columns(title: str, rows: dict[str, str]) -> Table:
     """Labels and values; a long value (a path, a hash) goes on in the next line and is never cut."""
     table = Table(show_header=False, title=title, title_justify="left")
     table.add_column()
     table.add_column(overflow="fold")
+    for label, value in rows.items():
+        table.add_row(label, value)
     return table
 
 
@@ -104,13 +97,14 @@ def _cache_line(cache: dict[str, Any]) -> str:
 
 def fit_table(fit: AssistantFit) -> Table:
     """The fit as two columns."""
-    table = _two_columns("assistant fits")
-    table.add_row("tokenizer", f"{fit.fingerprint.vocabulary_size:,} ids, SHA-256 {fit.fingerprint.digest}")
-    table.add_row("rows", f"target {fit.target_rows:,}, assistant {fit.assistant_rows:,}")
-    table.add_row("proposable", f"ids below {fit.proposable_rows:,}")
     early = " (proposals end there)" if fit.proposals_end_early else ""
-    table.add_row("context", f"target {fit.target_context}, assistant {fit.assistant_context}{early}")
-    return table
+    rows = {
+        "tokenizer": f"{fit.fingerprint.vocabulary_size:,} ids, SHA-256 {fit.fingerprint.digest}",
+        "rows": f"target {fit.target_rows:,}, assistant {fit.assistant_rows:,}",
+        "proposable": f"ids below {fit.proposable_rows:,}",
+        "context": f"target {fit.target_context}, assistant {fit.assistant_context}{early}",
+    }
+    return _two_columns("assistant fits", rows)
 
 
 def inspect(
@@ -141,7 +135,7 @@ def inspect(
     beside = None if head is None else head_named(report, head)
     found = None
     if probe:
-        from eredu.commands.probing import probe_named  # noqa: PLC0415 (MLX: headers need none)
+        from eredu.commands.probing import probe_named, probe_table  # noqa: PLC0415 (MLX: headers need none)
 
         found = probe_named(checkpoint, head, dtype=dtype)
     claim = beside or report.heads
@@ -151,22 +145,13 @@ def inspect(
         shown = {name: value.to_json() for name, value in more.items() if value is not None}
         typer.echo(json.dumps({**report.to_json(), **shown}, indent=2))
     else:
-        _print(report, fit, (head or "", beside), found)
+        console = Console()
+        console.print(report_table(report))
+        if fit is not None:
+            console.print(fit_table(fit))
+        if beside is not None:
+            console.print(_two_columns(f"heads in {head}", head_rows(beside)))
+        if found is not None:
+            console.print(probe_table(found))
     if broken:
         raise CheckpointError(f"{report.path}: {claim.reason}; decode it plainly, or fetch a conversion with the heads")
-
-
-def _print(
-    report: CheckpointReport, fit: AssistantFit | None, beside: tuple[str, HeadReport | None], found: Any
-) -> None:
-    console = Console()
-    console.print(report_table(report))
-    if fit is not None:
-        console.print(fit_table(fit))
-    name, heads = beside
-    if heads is not None:
-        console.print(head_table(name, heads))
-    if found is not None:
-        from eredu.commands.probing import probe_table  # noqa: PLC0415 (MLX: headers need none)
-
-        console.print(probe_table(found))

@@ -2,85 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eredu.checkpoints.names import resolve_checkpoint
-from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.opening import open_named
 from eredu.contract.errors import OptionError
-from eredu.loaded import LoadedModel
+from eredu.model import Model
 from eredu.text.chat_template import Message
 from eredu.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from eredu.engine.mlx_backend import Assistant, MlxBackend
     from eredu.mlx.adapter import Split
 
 
-@dataclass(frozen=True)
-class Pair:
-    """What one command decodes with.
+def load_pair(
+    model: str,
+    assistant: str | None,
+    *,
+    dtype: str,
+    placement: str,
+    head: str | None = None,
+    mtp: bool = True,
+    split: Split | None = None,
+) -> Model:
+    """Load by names or paths; without `mtp` neither assistant nor heads; the target split over ranks if wanted.
 
-    Attributes:
-        model: The target, with its prediction heads where they are to propose.
-        assistant: The draft model, or None.
-        tokenizer: The target's tokenizer.
+    Both tokenizers are read before any weight. Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to
+    do.
     """
+    from eredu.engine.load import load_assistant, load_target  # noqa: PLC0415 (MLX, only for this)
 
-    model: LoadedModel[MlxBackend]
-    assistant: Assistant | None
-    tokenizer: Tokenizer
+    if assistant is not None and head is not None:
+        raise OptionError("--assistant and --head are two drafters for one target; give one of them")
+    if not mtp:
+        assistant = head = None
+    with_heads, tokenizer = mtp and assistant is None, open_named(model).tokenizer
+    drafting = None if assistant is None else open_named(assistant).tokenizer
+    target = load_target(
+        model, tokenizer=tokenizer, dtype=dtype, placement=placement, head=head, with_heads=with_heads, split=split
+    )
+    if assistant is None or drafting is None:
+        return Model(target)
+    return Model(target, load_assistant(assistant, tokenizer=drafting, dtype=dtype))
 
-    @classmethod
-    def load(
-        cls,
-        model: str,
-        assistant: str | None,
-        *,
-        dtype: str,
-        placement: str,
-        head: str | None = None,
-        mtp: bool = True,
-        split: Split | None = None,
-    ) -> Pair:
-        """Load by names or paths; without `mtp` neither assistant nor heads; the target split over ranks if wanted.
 
-        Raises `CheckpointError`, `TokenizerError` or `OptionError` with what to do.
-        """
-        from eredu.engine.load import load_assistant, load_target  # noqa: PLC0415 (MLX, only for this)
+def speculates(model: Model) -> bool:
+    """Whether decoding goes through a drafter: an assistant, or heads that the target has itself."""
+    return model.assistant is not None or model.mtp_capability.is_ready
 
-        if assistant is not None and head is not None:
-            raise OptionError("--assistant and --head are two drafters for one target; give one of them")
-        if not mtp:
-            assistant = head = None
-        with_heads = mtp and assistant is None
-        tokenizer = load_tokenizer(resolve_checkpoint(model))
-        draft_tokenizer = None if assistant is None else load_tokenizer(resolve_checkpoint(assistant))
-        target = load_target(
-            model,
-            tokenizer=tokenizer,
-            dtype=dtype,
-            placement=placement,
-            head=head,
-            with_heads=with_heads,
-            split=split,
+
+def require_drafter(model: Model) -> None:
+    """Raise `OptionError` where neither an assistant was named nor the target has heads."""
+    if not speculates(model):
+        raise OptionError(
+            "this needs a drafter, and the target has no prediction heads of its own; name a draft model with "
+            "--assistant, or a directory of heads with --head"
         )
-        if assistant is None or draft_tokenizer is None:
-            return cls(target, None, tokenizer)
-        return cls(target, load_assistant(assistant, tokenizer=draft_tokenizer, dtype=dtype), tokenizer)
-
-    @property
-    def speculates(self) -> bool:
-        """Whether decoding goes through a drafter: an assistant, or heads that the target has itself."""
-        return self.assistant is not None or self.model.mtp_capability().is_ready
-
-    def require_drafter(self) -> None:
-        """Raise `OptionError` where neither an assistant was named nor the target has heads."""
-        if not self.speculates:
-            raise OptionError(
-                "this needs a drafter, and the target has no prediction heads of its own; name a draft model with "
-                "--assistant, or a directory of heads with --head"
-            )
 
 
 def encode_prompt(tokenizer: Tokenizer, text: str, *, system: str | None = None, raw: bool = False) -> tuple[int, ...]:

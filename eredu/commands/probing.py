@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from eredu.checkpoints.names import resolve_checkpoint
-from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.opening import open_named
 from eredu.contract.errors import OptionError
 from eredu.engine.load import load_target
 from eredu.engine.probe import HeadProbe, probe_heads, remember
@@ -16,7 +15,7 @@ def probe_named(name: str, head: str | None, *, dtype: str) -> HeadProbe:
 
     Raises `OptionError` where there are none, and whatever loading them and `probe_heads` raise.
     """
-    tokenizer = load_tokenizer(resolve_checkpoint(name))
+    tokenizer = open_named(name).tokenizer
     backend = load_target(name, tokenizer=tokenizer, head=head, dtype=dtype, settle=False).backend
     if backend.target.heads is None:
         raise OptionError(f"{name} has no prediction heads to probe; name a directory of heads with --head")

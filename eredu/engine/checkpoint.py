@@ -82,37 +82,21 @@ class LoadedCheckpoint:
 
 
 def load_checkpoint(
-    path: Path,
+    source: OpenedCheckpoint | Path,
     *,
     tokenizer: Tokenizer | None,
     dtype: str = "checkpoint",
-    head: Path | None = None,
-    with_heads: bool = True,
-    split: Split | None = None,
-) -> LoadedCheckpoint:
-    """Open a path and load the decoder in it; see `load_opened`. `head` is the path of a directory of heads."""
-    beside = None if head is None else open_checkpoint(head)
-    return load_opened(
-        open_checkpoint(path), tokenizer=tokenizer, dtype=dtype, head=beside, with_heads=with_heads, split=split
-    )
-
-
-def load_opened(
-    opened: OpenedCheckpoint,
-    *,
-    tokenizer: Tokenizer | None,
-    dtype: str = "checkpoint",
-    head: OpenedCheckpoint | None = None,
+    head: OpenedCheckpoint | Path | None = None,
     with_heads: bool = True,
     split: Split | None = None,
 ) -> LoadedCheckpoint:
     """Load a decoder, with the prediction heads it has.
 
     Args:
-        opened: A Hugging Face directory, or a GGUF file of the llama family.
+        source: A Hugging Face directory, or a GGUF file of the llama family; opened already, or its path.
         tokenizer: Its tokenizer, given explicitly; None where only ids are wanted.
         dtype: One of `DTYPE_NAMES`; heads are cast alike.
-        head: A directory of heads for it, taken instead of its own.
+        head: A directory of heads for it, likewise, taken instead of its own.
         with_heads: False leaves all heads aside.
         split: How several ranks hold the decoder; heads are whole on every rank. None for one process.
 
@@ -121,20 +105,25 @@ def load_opened(
     """
     if dtype not in DTYPE_NAMES:
         raise OptionError(f"dtype was {dtype!r}; expected one of {', '.join(DTYPE_NAMES)}")
-    cast, wide = _caster(dtype), dtype == "float32"
+    opened, cast, wide = _opened(source), _caster(dtype), dtype == "float32"
     if isinstance(opened, OpenedDirectory):
         opened.require_assumed()
-    if with_heads and head is None and opened.heads.capability.is_ready:
-        head = opened
+    beside = None if head is None else _opened(head)
+    if with_heads and beside is None and opened.heads.capability.is_ready:
+        beside = opened
     model = cast(_load_decoder(opened, wide=wide, split=split))
     patch_target(model)
     if split is not None:
         confirm_split(model, split)
-    heads = load_heads(head, model, wide=wide) if with_heads and head is not None else None
+    heads = load_heads(beside, model, wide=wide) if with_heads and beside is not None else None
     for module in () if heads is None else heads.modules:
         cast(module)
         patch_layers(module)
     return LoadedCheckpoint(opened, model, tokenizer, is_quantized(model), heads)
+
+
+def _opened(given: OpenedCheckpoint | Path) -> OpenedCheckpoint:
+    return open_checkpoint(given) if isinstance(given, Path) else given
 
 
 def _load_decoder(opened: OpenedCheckpoint, *, wide: bool, split: Split | None) -> LanguageModel:

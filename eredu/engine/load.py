@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from eredu.checkpoints.opening import open_named
-from eredu.engine.checkpoint import load_opened
+from eredu.engine.checkpoint import load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.engine.probe import settle_heads
 from eredu.loaded import LoadedModel
@@ -45,7 +45,7 @@ def load_target(
     """
     chosen = Placement.choose(placement)
     opened = open_named(name)
-    checkpoint = load_opened(
+    checkpoint = load_checkpoint(
         opened,
         tokenizer=tokenizer or opened.tokenizer,
         dtype=dtype,
@@ -69,4 +69,4 @@ def load_assistant(name: str | Path, *, tokenizer: Tokenizer, dtype: str = "chec
 
     Raises `CheckpointError` or `OptionError` with what to do.
     """
-    return Assistant(load_opened(open_named(name), tokenizer=tokenizer, dtype=dtype, with_heads=False))
+    return Assistant(load_checkpoint(open_named(name), tokenizer=tokenizer, dtype=dtype, with_heads=False))

@@ -16,7 +16,8 @@ import mlx.nn as nn
 from eredu.families.filling import fill_module
 from eredu.families.head_tensors import HeadTensors, convert_blocks, is_copy, take_module
 from eredu.families.mlx_lm_patches import patch_layers
-from eredu.families.staged_heads import ITERATED_PROPOSALS, Stage, StagedHeads, StageModule
+from eredu.families.prediction_heads import ITERATED_PROPOSALS, PredictionHeads
+from eredu.families.stages import Stage, StageModule
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.caches.composite import RollbackList
 from eredu.mlx.caches.full import RollbackCache
@@ -38,7 +39,6 @@ class ExtraLayer(StageModule):
     def __init__(self, layer: nn.Module, hidden_size: int, eps: float) -> None:
         super().__init__(hidden_size, eps)
         self.layer = layer
-        self.norm = nn.RMSNorm(hidden_size, eps=eps)
 
     @property
     def is_sparse(self) -> bool:
@@ -47,19 +47,15 @@ class ExtraLayer(StageModule):
 
     def new_cache(self, bucket: int | None = None) -> Any:
         """Keys and values, or latent rows and rotary keys; and the indexer's keys where there is one."""
-        return RollbackList(RollbackCache(), RollbackCache()) if self.is_sparse else RollbackCache(bucket)
+        return RollbackList(RollbackCache(), RollbackCache()) if self.is_sparse else super().new_cache(bucket)
 
     def run_blocks(self, x: mx.array, cache: Any, stage: int) -> mx.array:  # noqa: ARG002 (a module a stage)
         """The decoder layer."""
         first = cache[0] if self.is_sparse else cache
         return cast(mx.array, self.layer(x, first.make_mask(x.shape[1], return_array=True), cache))
 
-    def norm_output(self, y: mx.array) -> mx.array:
-        """The norm of the stage's output projection."""
-        return cast(mx.array, self.norm(y))
 
-
-def load_extra_layers(tensors: HeadTensors, parts: TargetParts) -> StagedHeads:
+def load_extra_layers(tensors: HeadTensors, parts: TargetParts) -> PredictionHeads:
     """Build all stages of a checkpoint from its published or converted tensors.
 
     Raises `CheckpointError` naming tensors that are missing, left over, misshapen or dead.
@@ -68,7 +64,7 @@ def load_extra_layers(tensors: HeadTensors, parts: TargetParts) -> StagedHeads:
     count = tensors.config.count("num_nextn_predict_layers", 0)
     layers = tensors.renamed(lambda name: name.removeprefix(APART))
     stages = [_load_stage(layers, parts, depth + number) for number in range(count)]
-    return StagedHeads.of(stages, parts, tensors, max_proposals=max(count, ITERATED_PROPOSALS))
+    return PredictionHeads.of(stages, parts, tensors, max_proposals=max(count, ITERATED_PROPOSALS))
 
 
 def _load_stage(tensors: HeadTensors, parts: TargetParts, number: int) -> Stage:
@@ -81,12 +77,7 @@ def _load_stage(tensors: HeadTensors, parts: TargetParts, number: int) -> Stage:
     embed = _own(embedding, parts.embed, nn.Embedding(args.vocab_size, args.hidden_size), tensors)
     project = _own(head, parts.project, nn.Linear(args.hidden_size, args.vocab_size, bias=False), tensors)
     own = tuple(found for found in (embed, project) if found is not None)
-    return Stage(
-        module,
-        parts.embed if embed is None else embed,
-        parts.project if project is None else project,
-        own,
-    )
+    return Stage(module, parts.embed if embed is None else embed, parts.project if project is None else project, own)
 
 
 def _parameter(name: str) -> str:

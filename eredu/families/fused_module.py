@@ -11,9 +11,9 @@ import mlx.nn as nn
 from eredu.checkpoints.heads import stated_depth
 from eredu.families.filling import fill_module, parameters_of
 from eredu.families.head_tensors import HeadTensors
-from eredu.families.staged_heads import Stage, StagedHeads, StageModule
+from eredu.families.prediction_heads import PredictionHeads
+from eredu.families.stages import Stage, StageModule
 from eredu.families.target_parts import TargetParts
-from eredu.mlx.caches.full import RollbackCache
 
 PREFIX = "mtp."
 """In front of the published names."""
@@ -27,19 +27,10 @@ class FusedModule(StageModule):
     def __init__(self, layers: list[nn.Module], hidden_size: int, eps: float) -> None:
         super().__init__(hidden_size, eps)
         self.layers = layers
-        self.norm = nn.RMSNorm(hidden_size, eps=eps)
-
-    def new_cache(self, bucket: int | None = None) -> Any:
-        """Keys and values."""
-        return RollbackCache(bucket)
 
     def run_blocks(self, x: mx.array, cache: Any, stage: int) -> mx.array:
         """The stage's decoder layer."""
         return cast(mx.array, self.layers[stage](x, cache.make_mask(x.shape[1]), cache))
-
-    def norm_output(self, y: mx.array) -> mx.array:
-        """The norm that all stages share."""
-        return cast(mx.array, self.norm(y))
 
     def stages(self, target: TargetParts, norms_higher: float = 0.0) -> tuple[Stage, ...]:
         """A stage a layer, of a copy with norms that are higher by a number, unless that is 0."""
@@ -47,14 +38,14 @@ class FusedModule(StageModule):
         return tuple(Stage(module, target.embed, target.project) for _ in module.layers)
 
 
-def load_fused(tensors: HeadTensors, target: TargetParts, module: FusedModule) -> StagedHeads:
+def load_fused(tensors: HeadTensors, target: TargetParts, module: FusedModule) -> PredictionHeads:
     """Heads of a module, filled with tensors named as its parameters are. Raises as `fill_module` does.
 
     They may be iterated to the depth that their config.json states.
     """
     fill_module(module, tensors.arrays, tensors.directory)
     depth = max(len(module.layers), stated_depth(tensors.config))
-    return StagedHeads.of(module.stages(target), target, tensors, max_proposals=depth)
+    return PredictionHeads.of(module.stages(target), target, tensors, max_proposals=depth)
 
 
 def _with_norms(module: FusedModule, offset: float) -> FusedModule:

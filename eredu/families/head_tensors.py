@@ -19,7 +19,6 @@ import mlx.nn as nn
 from eredu.checkpoints.config import ModelConfig
 from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.layout import Layout
-from eredu.checkpoints.wiring import AFTER_NORMS, Wiring, stated_wiring
 from eredu.contract.errors import CheckpointError
 from eredu.families.target_parts import TargetParts
 
@@ -49,17 +48,6 @@ class HeadTensors:
     def config(self) -> ModelConfig:
         """config.json beside them."""
         return self.opened.config
-
-    @property
-    def stated_wiring(self) -> Wiring | None:
-        """The wiring that config.json states."""
-        return stated_wiring(self.config)
-
-    @property
-    def default_wiring(self) -> Wiring:
-        """The wiring of the family."""
-        family = self.opened.family
-        return AFTER_NORMS if family is None or family.heads is None else family.heads.wiring
 
     def renamed(self, rename: Callable[[str], str]) -> HeadTensors:
         """The same tensors under other names."""

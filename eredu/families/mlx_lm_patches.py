@@ -44,12 +44,12 @@ class Patch:
 
 def patch_target(model: LanguageModel) -> None:
     """Patch a loaded decoder in place. Doing it again changes nothing; families without patches stay as they are."""
-    _apply(cast(nn.Module, model), {**_by_class(of_blocks=False), **_by_class(of_blocks=True)})
+    _apply(cast(nn.Module, model), known_patches())
 
 
 def patch_layers(module: nn.Module) -> None:
     """Patch decoder layers, a head's too, whose blocks of rows may be computed in any way; again after a cast."""
-    _apply(module, _by_class(of_blocks=False))
+    _apply(module, tuple(patch for patch in known_patches() if not patch.of_blocks))
 
 
 def override(module: Any, methods: Methods) -> None:
@@ -71,18 +71,12 @@ def class_of(module: object) -> str:
     return f"{kind.__module__.removeprefix(_MODELS)}.{kind.__name__}"
 
 
-def _apply(module: nn.Module, patches: dict[str, tuple[Patch, ...]]) -> None:
+def _apply(module: nn.Module, patches: tuple[Patch, ...]) -> None:
     for _, part in module.named_modules():
-        for patch in patches.get(class_of(part), ()):
-            patch.change(part)
+        for patch in patches:
+            if class_of(part) in patch.classes:
+                patch.change(part)
     evaluate_model(module)
-
-
-@cache
-def _by_class(*, of_blocks: bool) -> dict[str, tuple[Patch, ...]]:
-    wanted = [patch for patch in known_patches() if patch.of_blocks == of_blocks]
-    classes = {name for patch in wanted for name in patch.classes}
-    return {name: tuple(patch for patch in wanted if name in patch.classes) for name in classes}
 
 
 @cache

@@ -7,6 +7,7 @@ tail of the convolution's input, entry 1 the recurrent state.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -16,14 +17,37 @@ import mlx.nn as nn
 from eredu.families.folders import parts_named
 from eredu.families.mlx_lm_patches import class_of
 from eredu.mlx.adapter import LanguageModel
-from eredu.mlx.caches.recurrent import Recurrence
-from eredu.mlx.taps import Recording
+from eredu.mlx.caches.recurrent import Recurrence, State
+from eredu.mlx.taps import Recording, tap
 
 
-def convolved(record: Recording, name: str, rows: int, kernel: int) -> tuple[mx.array, mx.array]:
-    """Tail of the convolution's input behind `rows` rows, and its activated output for them."""
-    tail = record.inputs[name][:, rows : rows + kernel - 1, :]
-    return tail, nn.silu(record.outputs[name][:, :rows])
+class MixerRecurrence(ABC):
+    """The recurrence behind a convolution in one layer; taps the modules whose outputs it runs on.
+
+    Args:
+        mixer: The layer's module.
+        name: Prefix of its taps.
+        gates: Names of the projections beside the convolution that the recurrence reads.
+    """
+
+    def __init__(self, mixer: Any, name: str, *gates: str) -> None:
+        self.mixer = mixer
+        self.name = name
+        for part in ("conv1d", *gates):
+            tap(getattr(mixer, part), f"{name}.{part}")
+
+    def advance(self, state: State, record: Recording, rows: int) -> State:
+        """State after the first `rows` rows of a recorded feed that started in `state`."""
+        convolution = f"{self.name}.conv1d"
+        tail = record.inputs[convolution][:, rows : rows + self.mixer.conv_kernel_size - 1, :]
+        noted = record.states.get(id(self.mixer))
+        if noted is not None:
+            return tail, noted[rows - 1]
+        return tail, self.run(state[1], nn.silu(record.outputs[convolution][:, :rows]), record, rows)
+
+    @abstractmethod
+    def run(self, state: mx.array | None, mixed: mx.array, record: Recording, rows: int) -> mx.array | None:
+        """The recurrent state after `rows` rows, run row by row over the activated output of the convolution."""
 
 
 def recurrences_of(model: LanguageModel) -> Mapping[int, Recurrence]:
@@ -38,7 +62,7 @@ def recurrences_of(model: LanguageModel) -> Mapping[int, Recurrence]:
         mixer = next((getattr(layer, name) for name in ("linear_attn", "mixer") if name in layer), None)
         kind = kinds.get(class_of(mixer))
         if kind is not None:
-            found[place] = kind.of(mixer, f"layers.{index}")
+            found[place] = kind(mixer, f"layers.{index}")
         if getattr(layer, "block_type", "*") in {"*", "M"}:
             place += 1
     return found

@@ -50,21 +50,6 @@ class ForkedCache:
         return self.keys, self.values
 
 
-class ForkedList:
-    """Several caches of one stage as the iterated steps of many blocks see them.
-
-    Args:
-        true: The last stage's caches, filled along the text.
-        first: See `ForkedCache`.
-    """
-
-    def __init__(self, true: RollbackList, first: int = 0) -> None:
-        self.caches = tuple(ForkedCache(cache, first) for cache in true.caches)
-
-    def __getitem__(self, index: int) -> ForkedCache:
-        return self.caches[index]
-
-
 def outputs_along(
     heads: PredictionHeads, hidden: mx.array, tokens: mx.array, depth: int, *, first: int = 0
 ) -> list[mx.array]:
@@ -87,10 +72,18 @@ def outputs_along(
     for index in range(depth):
         stage = heads.traits.stage_of(index)
         if index == stages:
-            kind: Any = ForkedList if isinstance(caches[-1], RollbackList) else ForkedCache
-            forked, source, start = kind(caches[-1], first), source[first:], first
+            forked, source, start = _forked(caches[-1], first), source[first:], first
         rows = tokens.shape[0] - 1 - index - start
         following = tokens[start + index + 1 : start + index + 1 + rows]
         source = heads.step(stage, source[:rows], following, caches[stage] if forked is None else forked)
         made.append(source[first - start :])
     return made
+
+
+def _forked(true: Any, first: int) -> Any:
+    """A stage's cache, or its several caches, as the iterated steps of many blocks see them."""
+    return (
+        RollbackList(*(_forked(each, first) for each in true.caches))
+        if isinstance(true, RollbackList)
+        else ForkedCache(true, first)
+    )

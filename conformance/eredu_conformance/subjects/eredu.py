@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eredu import __version__
-from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.errors import OptionError
 from eredu.contract.events import Event, RequestFinished, TokensCommitted
 from eredu.contract.executor import SpeculativeExecutor
@@ -115,7 +115,7 @@ def _model(target: Path, heads: Path | None, placement: str) -> LoadedModel[MlxB
 
 @lru_cache(maxsize=128)
 def _assistant(draft: Path) -> Assistant:
-    return load_assistant(draft, tokenizer=load_tokenizer(draft))
+    return load_assistant(draft, tokenizer=open_checkpoint(draft).tokenizer)
 
 
 def _prepare(request: Request, model: LoadedModel[MlxBackend]) -> PreparedRequest:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.events import Event, TokensCommitted
 from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
@@ -97,7 +97,7 @@ class FamilyModel:
 
     def assisted(self, assistant: Path, depth: int, *asks: Ask, lookahead: bool) -> tuple[tuple[int, ...], ...]:
         """Outputs with another checkpoint as assistant, of one call."""
-        drafter = load_assistant(assistant, tokenizer=load_tokenizer(assistant))
+        drafter = load_assistant(assistant, tokenizer=open_checkpoint(assistant).tokenizer)
         batch = self.model.generate_prepared_chat_mtp_batch(
             _prepared(asks, depth), drafter, schedule=_schedule(lookahead=lookahead)
         )

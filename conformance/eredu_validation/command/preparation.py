@@ -7,10 +7,10 @@ import json
 import re
 from dataclasses import replace
 
-from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.names import cache_directory, resolve_checkpoint
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.commands.console import versions
-from eredu.commands.pair import Pair
+from eredu.commands.pair import load_pair, require_drafter
 from eredu.contract.errors import OptionError
 from eredu_validation.command.request import ValidationRequest
 from eredu_validation.evidence import SubjectIdentity
@@ -57,7 +57,7 @@ def engine_of(request: ValidationRequest) -> ConformanceEngine:
             target=target,
             assistant=assistant,
             head=head,
-            own_heads=inspect_checkpoint(target).heads.capability.is_ready,
+            own_heads=open_checkpoint(target).report().heads.capability.is_ready,
             proposals=options.max_proposals if "proposals" in given else None,
             usual_proposals=options.max_proposals,
             acceptance=str(options.acceptance) if "acceptance" in given else None,
@@ -71,7 +71,7 @@ def _prepare(
     request: ValidationRequest, goal: Goal, engine: ConformanceEngine | None, sharded: ShardedRanks | None
 ) -> Session:
     texts = PROMPTS if request.prompts is None else read_prompts(request.prompts)
-    pair = Pair.load(
+    pair = load_pair(
         request.target,
         request.assistant,
         dtype=request.dtype,
@@ -82,12 +82,12 @@ def _prepare(
     )
     options = request.options
     if engine is None:
-        pair.require_drafter()
+        require_drafter(pair)
     else:
-        engine = engine.ending_at(pair.model.backend.eos_ids)
+        engine = engine.ending_at(pair.loaded.backend.eos_ids)
         options = replace(options, max_proposals=engine.report.proposals)
     subject = Subject(
-        model=pair.model, assistant=pair.assistant, options=options, schedule=request.schedule, engine=engine
+        model=pair.loaded, assistant=pair.assistant, options=options, schedule=request.schedule, engine=engine
     )
     room = subject.target.context - request.options.max_tokens
     prompts = encode_prompts(

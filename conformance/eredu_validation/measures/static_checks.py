@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from eredu.checkpoints.inspection import inspect_checkpoint
+from eredu.checkpoints.opening import open_checkpoint
 from eredu_validation.measures.inside import require_norms
 from eredu_validation.measures.subject import Subject
 
@@ -96,8 +96,8 @@ def inspect_subject(subject: Subject, text: Sequence[int]) -> StaticReport:
     backend, assistant = subject.model.backend, subject.assistant
     drafts = assistant is not None or subject.heads is not None
     return StaticReport(
-        target=inspect_checkpoint(backend.target.path).to_json(),
-        drafter=None if assistant is None else inspect_checkpoint(assistant.checkpoint.path).to_json(),
+        target=open_checkpoint(backend.target.path).report().to_json(),
+        drafter=None if assistant is None else open_checkpoint(assistant.checkpoint.path).report().to_json(),
         kind=("embedded" if assistant is None else "separate") if drafts else "none",
         proposals=subject.depth,
         context=subject.target.context,

@@ -9,8 +9,9 @@ import pytest
 from safetensors import safe_open
 
 from eredu.checkpoints.names import resolve_checkpoint
-from eredu.commands.pair import Pair
+from eredu.commands.pair import load_pair
 from eredu.contract.options import GenerationOptions, SamplingOptions
+from eredu.model import Model
 from eredu_benchmarks.checkpoint_shape import SHAPES, QwenShape
 from eredu_benchmarks.random_checkpoint import ShardWriter, weights, write_random
 from eredu_benchmarks.rounds import measure_rounds, run_once, settle
@@ -66,14 +67,14 @@ def test_shards_have_an_index_of_everything(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Model:
     folder = tmp_path_factory.mktemp("random")
     write_random(SHAPES["tiny"], folder)
-    return Pair.load(str(folder), None, dtype="float32", placement="one-stream")
+    return load_pair(str(folder), None, dtype="float32", placement="one-stream")
 
 
 @pytest.mark.parametrize("proposals", [0, 2])
-def test_shares_of_a_round(pair: Pair, proposals: int) -> None:
+def test_shares_of_a_round(pair: Model, proposals: int) -> None:
     options = GenerationOptions(
         max_tokens=12, max_proposals=proposals, sampling=SamplingOptions(temperature=1.0), seed=1, eos_ids=frozenset()
     )
@@ -85,7 +86,7 @@ def test_shares_of_a_round(pair: Pair, proposals: int) -> None:
     assert (found.calls_s["draft"] > 1e-4) == (proposals > 0)
 
 
-def test_watching_changes_no_token(pair: Pair) -> None:
+def test_watching_changes_no_token(pair: Model) -> None:
     options = GenerationOptions(max_tokens=12, seed=1, sampling=SamplingOptions(temperature=1.0), eos_ids=frozenset())
     rounds = {run_once(pair, (1, 5, 9, 20), options, wait).rounds for wait in (None, settle)}
     assert len(rounds) == 1

@@ -10,8 +10,8 @@ import pytest
 from mlx.utils import tree_flatten
 
 from eredu.checkpoints.caches import CacheKind, Rollback
-from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.names import draft_path
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CheckpointError
 from eredu.families.registry import MODEL_TYPES
@@ -21,12 +21,12 @@ WriteDirectory = Callable[..., Path]
 
 
 def caches(directory: Path) -> list[tuple[str, int | None, int | None, str]]:
-    report = inspect_checkpoint(directory)
+    report = open_checkpoint(directory).report()
     return [(cache.kind, cache.layers, cache.window, cache.rollback) for cache in report.caches]
 
 
 def test_llama(write_directory: WriteDirectory) -> None:
-    report = inspect_checkpoint(write_directory())
+    report = open_checkpoint(write_directory()).report()
     assert (report.family, report.container, report.layers, report.hidden_size) == ("llama", "safetensors", 2, 8)
     assert (report.attention_heads, report.key_value_heads) == (4, 2)
     assert (report.vocabulary_rows, report.context_limit) == (16, 128)
@@ -40,7 +40,7 @@ def test_llama(write_directory: WriteDirectory) -> None:
 
 def test_json_form_is_stable(write_directory: WriteDirectory) -> None:
     directory = write_directory()
-    assert json.loads(json.dumps(inspect_checkpoint(directory).to_json())) == {
+    assert json.loads(json.dumps(open_checkpoint(directory).report().to_json())) == {
         "path": str(directory),
         "container": "safetensors",
         "family": "llama",
@@ -70,7 +70,7 @@ def test_json_form_is_stable(write_directory: WriteDirectory) -> None:
 
 
 def test_the_draft_that_ships() -> None:
-    report = inspect_checkpoint(draft_path())
+    report = open_checkpoint(draft_path()).report()
     assert (report.family, report.layers, report.vocabulary_rows) == ("llama", 4, 49152)
     assert report.parameter_count == 15_730_944
     assert report.size_bytes < 11e6
@@ -79,7 +79,7 @@ def test_the_draft_that_ships() -> None:
 
 
 def test_an_output_projection_unties_the_embedding(write_directory: WriteDirectory) -> None:
-    assert not inspect_checkpoint(write_directory({"lm_head.weight": ("BF16", (16, 8))})).tied_embeddings
+    assert not open_checkpoint(write_directory({"lm_head.weight": ("BF16", (16, 8))})).report().tied_embeddings
 
 
 def test_packed_weights_are_counted_unpacked(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_packed_weights_are_counted_unpacked(tmp_path: Path) -> None:
         "quantization": {"group_size": 32, "bits": 4, "layers.1": {"group_size": 64, "bits": 8}},
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
-    report = inspect_checkpoint(tmp_path)
+    report = open_checkpoint(tmp_path).report()
     assert report.parameter_count == 64 * 32 + 32 + 64 * 16
     assert report.quantization == "affine, 4 bits, groups of 32; some layers affine, 8 bits, groups of 64"
 
@@ -108,7 +108,7 @@ def test_packed_weights_are_counted_unpacked(tmp_path: Path) -> None:
 def test_packed_weights_without_their_group_size(write_directory: WriteDirectory) -> None:
     directory = write_directory({"l.weight": ("U32", (4, 8)), "l.scales": ("BF16", (4, 1))})
     with pytest.raises(CheckpointError, match=r"'l' is packed .* group_size as None"):
-        inspect_checkpoint(directory)
+        open_checkpoint(directory).report()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_packed_weights_without_their_group_size(write_directory: WriteDirectory
 def test_other_libraries_quantization_is_named(
     write_directory: WriteDirectory, settings: dict[str, Any], words: str
 ) -> None:
-    assert words in str(inspect_checkpoint(write_directory(quantization_config=settings)).quantization)
+    assert words in str(open_checkpoint(write_directory(quantization_config=settings)).report().quantization)
 
 
 WINDOW = {"sliding_window": 64}
@@ -167,12 +167,12 @@ def test_caches_by_family(
     directory = write_directory(**config)
     assert caches(directory) == expected
     exact = all(rollback is Rollback.EXACT for *_, rollback in expected)
-    assert inspect_checkpoint(directory).rolls_back_exactly == exact
+    assert open_checkpoint(directory).report().rolls_back_exactly == exact
 
 
 def test_nested_text_config_is_the_decoder(write_directory: WriteDirectory) -> None:
     nested = {"num_hidden_layers": 4, "hidden_size": 32, "vocab_size": 99, "full_attention_interval": 2}
-    report = inspect_checkpoint(write_directory(model_type="qwen3_5", text_config=nested, num_hidden_layers=None))
+    report = open_checkpoint(write_directory(model_type="qwen3_5", text_config=nested, num_hidden_layers=None)).report()
     assert (report.layers, report.hidden_size, report.vocabulary_rows) == (4, 32, 99)
     assert [cache.layers for cache in report.caches] == [2, 2]
 
@@ -239,7 +239,7 @@ def test_a_head_that_is_there_is_ready_where_its_family_runs(
     write_directory: WriteDirectory, config: dict[str, Any], head: Shapes
 ) -> None:
     directory, family = write_directory(head, **config), config["model_type"]
-    report = inspect_checkpoint(directory).heads
+    report = open_checkpoint(directory).report().heads
     ready, unsupported = MtpCapability.ready, MtpCapability.unsupported
     kind, facts = MtpCheckpointKind.EMBEDDED, MODEL_TYPES[family].heads
     assert facts is not None
@@ -262,19 +262,19 @@ def test_experts_count_in_each_form(write_directory: WriteDirectory, form: str) 
     head = {**attention, **dict.fromkeys((f"mtp.layers.0.{name}" for name in names), ("BF16", (4,)))}
     config = {"model_type": "qwen3_5_moe", "num_experts": 2, "mtp_num_hidden_layers": 1}
     directory = write_directory(head, **config)
-    assert inspect_checkpoint(directory).heads.capability.is_ready
+    assert open_checkpoint(directory).report().heads.capability.is_ready
     shutil.rmtree(directory)
     without = {name: shape for name, shape in head.items() if name != f"mtp.layers.0.{EXPERTS[form][-1]}"}
     if form != "single":  # which of a head's single experts is missing shows when they are stacked
         with pytest.raises(CheckpointError, match=r"missing, such as mtp.layers.0.mlp.experts.down_proj.weight"):
-            inspect_checkpoint(write_directory(without, **config))
+            open_checkpoint(write_directory(without, **config)).report()
 
 
 @EACH_FAMILY
 def test_a_claim_without_tensors_is_no_capability(
     write_directory: WriteDirectory, config: dict[str, Any], head: Shapes
 ) -> None:
-    report = inspect_checkpoint(write_directory(**config)).heads
+    report = open_checkpoint(write_directory(**config)).report().heads
     assert report.capability == MtpCapability.unavailable()
     assert "ships none of their tensors" in report.reason
     assert head
@@ -288,12 +288,12 @@ def test_each_single_missing_tensor_is_an_error(
         rest = {name: shape for name, shape in head.items() if name != missing}
         directory = write_directory(rest, **config)
         with pytest.raises(CheckpointError, match="1 are missing, such as"):
-            inspect_checkpoint(directory)
+            open_checkpoint(directory).report()
         shutil.rmtree(directory)
 
 
 def test_tensors_without_a_claim_are_no_capability(write_directory: WriteDirectory) -> None:
-    report = inspect_checkpoint(write_directory(QWEN_HEAD, model_type="qwen3_next")).heads
+    report = open_checkpoint(write_directory(QWEN_HEAD, model_type="qwen3_next")).report().heads
     assert report.capability == MtpCapability.unavailable()
     assert "although it holds 15 tensors" in report.reason
 
@@ -301,12 +301,12 @@ def test_tensors_without_a_claim_are_no_capability(write_directory: WriteDirecto
 def test_half_of_the_fused_drafter_keys_is_an_error(write_directory: WriteDirectory) -> None:
     directory = write_directory(model_type="deepseek_v4", num_nextn_predict_layers=1, dspark_block_size=4)
     with pytest.raises(CheckpointError, match="dspark_block_size and not all of"):
-        inspect_checkpoint(directory)
+        open_checkpoint(directory).report()
 
 
 @pytest.mark.parametrize("family", ["gemma4_assistant", "muse_glimmer_assistant"])
 def test_an_assistant_is_no_target(write_directory: WriteDirectory, family: str) -> None:
-    report = inspect_checkpoint(write_directory(model_type=family))
+    report = open_checkpoint(write_directory(model_type=family)).report()
     assert report.heads.capability == MtpCapability.unsupported(MtpCheckpointKind.SEPARATE, family)
     assert report.caches == ()
     assert not report.rolls_back_exactly
@@ -342,7 +342,7 @@ def test_an_assistant_is_no_target(write_directory: WriteDirectory, family: str)
 )
 def test_damaged_configs_are_errors(write_directory: WriteDirectory, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
-        inspect_checkpoint(write_directory(**changes))
+        open_checkpoint(write_directory(**changes)).report()
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_config_files_that_are_none(write_directory: WriteDirectory, content: st
     if content is not None:
         (directory / "config.json").write_text(content)
     with pytest.raises(CheckpointError, match=message):
-        inspect_checkpoint(directory)
+        open_checkpoint(directory).report()
 
 
 @pytest.mark.parametrize(
@@ -370,6 +370,6 @@ def test_config_files_that_are_none(write_directory: WriteDirectory, content: st
 def test_paths_to_other_files(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / name).write_bytes(b"cos\nsystem\n(S'true'\ntR." + bytes(8))
     with pytest.raises(CheckpointError, match=message):
-        inspect_checkpoint(tmp_path / name)
+        open_checkpoint(tmp_path / name).report()
     with pytest.raises(CheckpointError, match="does not exist"):
-        inspect_checkpoint(tmp_path / "none")
+        open_checkpoint(tmp_path / "none").report()

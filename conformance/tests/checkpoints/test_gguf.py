@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from eredu.checkpoints.caches import CacheKind, Rollback
 from eredu.checkpoints.gguf_header import read_gguf_header
-from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.names import target_path
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CheckpointError
 
@@ -67,7 +67,7 @@ def test_header_is_what_the_library_wrote(write_gguf: WriteGguf) -> None:
 
 
 def test_report(write_gguf: WriteGguf) -> None:
-    report = inspect_checkpoint(write_gguf())
+    report = open_checkpoint(write_gguf()).report()
     assert (report.family, report.container, report.layers, report.hidden_size) == ("llama", "gguf", 2, 32)
     assert (report.attention_heads, report.key_value_heads, report.context_limit) == (4, 4, 128)
     assert (report.vocabulary_rows, report.parameter_count, report.size_bytes) == (3, 128, 3 * 34 + 128)
@@ -81,7 +81,7 @@ def test_the_real_target() -> None:
     path = target_path()
     if not path.is_file():
         pytest.skip("the target is not in the cache: eredu fetch smollm2")
-    report = inspect_checkpoint(path)
+    report = open_checkpoint(path).report()
     assert (report.layers, report.hidden_size, report.vocabulary_rows) == (30, 576, 49152)
     assert (report.parameter_count, report.context_limit) == (134_515_008, 8192)
     assert report.quantization == "Q4_1 (210 of 272 tensors), Q8_0 (1 of 272 tensors)"
@@ -101,7 +101,7 @@ def test_the_real_target() -> None:
 def test_caches(
     write_gguf: WriteGguf, architecture: str, keys: dict[str, Any], kinds: list[CacheKind], exact: bool
 ) -> None:
-    report = inspect_checkpoint(write_gguf(architecture, **keys))
+    report = open_checkpoint(write_gguf(architecture, **keys)).report()
     assert [cache.kind for cache in report.caches] == kinds
     assert report.rolls_back_exactly == exact
     assert report.caches[0].rollback is (Rollback.NOT_YET if architecture == "deepseek4" else Rollback.EXACT)
@@ -109,7 +109,7 @@ def test_caches(
 
 def test_heads_per_layer_and_output(write_gguf: WriteGguf) -> None:
     keys = {"attention.head_count": [4, 8], "attention.head_count_kv": [0, 2]}
-    report = inspect_checkpoint(write_gguf("nemotron_h", ("output.weight",), **keys))
+    report = open_checkpoint(write_gguf("nemotron_h", ("output.weight",), **keys)).report()
     assert (report.attention_heads, report.key_value_heads, report.tied_embeddings) == (8, 2, False)
 
 
@@ -122,12 +122,12 @@ def test_prediction_heads(
     write_gguf: WriteGguf, architecture: str, claimed: int, tensors: tuple[str, ...], state: str
 ) -> None:
     """No head is run from a GGUF, whatever eredu runs of the family elsewhere."""
-    report = inspect_checkpoint(write_gguf(architecture, tensors, nextn_predict_layers=claimed))
+    report = open_checkpoint(write_gguf(architecture, tensors, nextn_predict_layers=claimed)).report()
     assert report.heads.capability.state == state
 
 
 def test_an_assistant_is_no_target(write_gguf: WriteGguf) -> None:
-    report = inspect_checkpoint(write_gguf("dflash"))
+    report = open_checkpoint(write_gguf("dflash")).report()
     assert report.heads.capability == MtpCapability.unsupported(MtpCheckpointKind.SEPARATE, "dflash")
     assert not report.rolls_back_exactly
 
@@ -143,7 +143,7 @@ def test_an_assistant_is_no_target(write_gguf: WriteGguf) -> None:
 )
 def test_damaged_metadata(write_gguf: WriteGguf, architecture: str, keys: dict[str, Any], message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
-        inspect_checkpoint(write_gguf(architecture, **keys))
+        open_checkpoint(write_gguf(architecture, **keys)).report()
 
 
 def test_every_truncation_is_an_error(write_gguf: WriteGguf) -> None:

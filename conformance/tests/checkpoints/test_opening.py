@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from eredu.checkpoints import opening
-from eredu.checkpoints.inspection import inspect_checkpoint
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.errors import CheckpointError
 from eredu.engine.load import load_target
 from eredu_conformance.zoo import MEMBERS, Damage, Parts, write_damaged, write_head, zoo_member
@@ -67,13 +67,13 @@ def test_heads_beside_a_target_are_read_once(name: str, tmp_path: Path) -> None:
 def test_inspection_reads_every_file_once(name: str, tmp_path: Path) -> None:
     directory = zoo_member(name).write(tmp_path, parts=Parts.SHARDED)
     with opens_in(tmp_path) as opens:
-        inspect_checkpoint(directory)
+        open_checkpoint(directory).report()
     assert set(opens.values()) == {1}
 
 
 @pytest.mark.parametrize("name", MEMBERS)
 def test_inspection_and_loading_decide_alike(name: str, tmp_path: Path) -> None:
-    report = inspect_checkpoint(zoo_member(name).write(tmp_path))
+    report = open_checkpoint(zoo_member(name).write(tmp_path)).report()
     backend = load_target(tmp_path, settle=False).backend
     assert report.heads.capability == backend.mtp_capability(None)
     assert report.context_limit == backend.target.context
@@ -85,7 +85,7 @@ def test_inspection_and_loading_decide_alike(name: str, tmp_path: Path) -> None:
 def test_inspection_and_loading_refuse_in_the_same_words(damage: Damage, tmp_path: Path) -> None:
     directory = write_damaged(zoo_member("deepseek-v3"), tmp_path, damage)
     said = []
-    for read in (inspect_checkpoint, load_target):
+    for read in (lambda path: open_checkpoint(path).report(), load_target):
         with pytest.raises(CheckpointError) as raised:
             read(directory)
         said.append(str(raised.value))
@@ -94,7 +94,7 @@ def test_inspection_and_loading_refuse_in_the_same_words(damage: Damage, tmp_pat
 
 def test_a_directory_of_heads_is_inspected_as_it_is_loaded(tmp_path: Path) -> None:
     for name in ("qwen3.5", "deepseek-v3", "nemotron-h"):
-        report = inspect_checkpoint(write_head(zoo_member(name), tmp_path / name))
+        report = open_checkpoint(write_head(zoo_member(name), tmp_path / name)).report()
         assert report.heads.capability.is_ready
         assert (report.layers, report.vocabulary_rows > 0) == (1, True)
 

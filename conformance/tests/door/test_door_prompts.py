@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eredu.checkpoints.names import shipped_path
-from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.errors import OptionError, TokenizerError
 from eredu.prompts import encode_prompt, split_prompts
 from eredu.text.tokenizer import Tokenizer
@@ -20,7 +20,7 @@ SYSTEM = {"role": "system", "content": "Be brief."}
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return load_tokenizer(shipped_path("tiny-qwen3.5"))
+    return open_checkpoint(shipped_path("tiny-qwen3.5")).tokenizer
 
 
 @pytest.mark.parametrize(

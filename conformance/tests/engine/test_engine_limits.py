@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.errors import AcceptanceError, CapabilityError, EreduError, OptionError, TokenizerError
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
@@ -96,7 +96,7 @@ def with_tokenizer(directory: Path, decoder: TinyDecoder, ids: int) -> LoadedChe
     decoder.write(directory)
     (directory / "tokenizer.json").write_text(json.dumps(tokenizer_json(ids, None)))
     (directory / "tokenizer_config.json").write_text(json.dumps(tokenizer_config(512, None)))
-    return load_checkpoint(directory, tokenizer=load_tokenizer(directory))
+    return load_checkpoint(directory, tokenizer=open_checkpoint(directory).tokenizer)
 
 
 # rule: capability.same-vocabulary

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from eredu.checkpoints.directory import OpenedDirectory
-from eredu.checkpoints.inspection import inspect_checkpoint
 from eredu.checkpoints.layout import Layout
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.checkpoints.wiring import AFTER_NORMS, Wiring, stated_wiring
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.families.filling import parameters_of
 from eredu.families.head_tensors import read_head_tensors
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.qwen.heads import stack_experts
-from eredu.families.staged_heads import StagedHeads
 from eredu_conformance.zoo import MEMBERS, Affine, Parts, Precision, ZooMember, nemotron_h, rounded, zoo_member
 from eredu_conformance.zoo.converting import (
     CONVERSIONS,
@@ -42,23 +42,23 @@ ROWS = mx.array(np.random.default_rng(1).normal(size=(8, 64)).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
-def published(checkpoint: LoadedCheckpoint) -> StagedHeads:
-    assert isinstance(checkpoint.heads, StagedHeads)
+def published(checkpoint: LoadedCheckpoint) -> PredictionHeads:
+    assert isinstance(checkpoint.heads, PredictionHeads)
     return checkpoint.heads
 
 
-def load(directory: Path, **options: Any) -> StagedHeads:
+def load(directory: Path, **options: Any) -> PredictionHeads:
     heads = load_checkpoint(directory, tokenizer=None, **options).heads
-    assert isinstance(heads, StagedHeads)
+    assert isinstance(heads, PredictionHeads)
     return heads
 
 
-def weights(heads: StagedHeads) -> list[dict[str, NDArray[Any]]]:
+def weights(heads: PredictionHeads) -> list[dict[str, NDArray[Any]]]:
     named = [parameters_of(module) for module in heads.modules]
     return [{name: np.array(array.astype(mx.float32)) for name, array in module.items()} for module in named]
 
 
-def logits(heads: StagedHeads) -> NDArray[np.float32]:
+def logits(heads: PredictionHeads) -> NDArray[np.float32]:
     """Logits of every stage, each fed by the one before it."""
     rows, made = ROWS, []
     for number, cache in enumerate(heads.new_caches()):
@@ -67,7 +67,7 @@ def logits(heads: StagedHeads) -> NDArray[np.float32]:
     return np.concatenate(made)
 
 
-def assert_same(ours: StagedHeads, theirs: StagedHeads) -> None:
+def assert_same(ours: PredictionHeads, theirs: PredictionHeads) -> None:
     """Bit for bit: weights, and what they compute."""
     for mine, other in zip(weights(ours), weights(theirs), strict=True):
         assert mine.keys() == other.keys()
@@ -79,19 +79,21 @@ def assert_same(ours: StagedHeads, theirs: StagedHeads) -> None:
 
 
 @pytest.mark.parametrize("parts", [Parts.SHARDED, Parts.HEAD_APART])
-def test_files_do_not_matter(member: ZooMember, published: StagedHeads, tmp_path: Path, parts: Parts) -> None:
+def test_files_do_not_matter(member: ZooMember, published: PredictionHeads, tmp_path: Path, parts: Parts) -> None:
     assert_same(load(member.write(tmp_path, parts=parts)), published)
 
 
 @pytest.mark.parametrize("place", [HeadPlace.KEPT, HeadPlace.DENSE])
-def test_conversion_changes_no_bit(member: ZooMember, published: StagedHeads, tmp_path: Path, place: HeadPlace) -> None:
+def test_conversion_changes_no_bit(
+    member: ZooMember, published: PredictionHeads, tmp_path: Path, place: HeadPlace
+) -> None:
     assert_same(load(write_converted(member, tmp_path, Conversion(head=place))), published)
 
 
 @pytest.mark.parametrize("layout", ["mlx", "pt"])
 @pytest.mark.parametrize("converted", [False, True])
 def test_a_head_beside_a_target_without_one(
-    member: ZooMember, published: StagedHeads, tmp_path: Path, layout: str, converted: bool
+    member: ZooMember, published: PredictionHeads, tmp_path: Path, layout: str, converted: bool
 ) -> None:
     if converted:
         target = write_converted(member, tmp_path / "target", Conversion(head=HeadPlace.DROPPED))
@@ -103,7 +105,7 @@ def test_a_head_beside_a_target_without_one(
 
 @pytest.mark.parametrize("name", ["4-bit", "8-bit", "mixed"])
 def test_packed_heads_stay_packed_until_cast(
-    member: ZooMember, published: StagedHeads, tmp_path: Path, name: str
+    member: ZooMember, published: PredictionHeads, tmp_path: Path, name: str
 ) -> None:
     directory = write_converted(member, tmp_path, CONVERSIONS[name])
     packed, cast = load(directory), load(directory, dtype="float32")
@@ -119,7 +121,7 @@ def test_a_fusion_that_was_left_dense_stays_dense(tmp_path: Path) -> None:
     assert "fc.scales" not in weights(load(write_converted(QWEN, tmp_path, FOUR_BITS)))[0]
 
 
-def test_a_packed_head_beside_a_target(member: ZooMember, published: StagedHeads, tmp_path: Path) -> None:
+def test_a_packed_head_beside_a_target(member: ZooMember, published: PredictionHeads, tmp_path: Path) -> None:
     target = replace(member, head={}).write(tmp_path / "target")
     heads = load(target, head=write_head(member, tmp_path / "head", quantisation=Affine(8)))
     assert any(part.endswith(".scales") for part in weights(heads)[0])
@@ -218,7 +220,7 @@ def test_a_head_file_of_its_own_may_be_of_another_layout(name: str, tmp_path: Pa
 
 
 def test_heads_are_wired_as_their_family_unless_the_checkpoint_says_otherwise(
-    member: ZooMember, published: StagedHeads, tmp_path: Path
+    member: ZooMember, published: PredictionHeads, tmp_path: Path
 ) -> None:
     assert published.wiring == AFTER_NORMS
     assert not published.traits.settled
@@ -233,7 +235,7 @@ def test_heads_are_wired_as_their_family_unless_the_checkpoint_says_otherwise(
 
 def test_a_checkpoint_may_state_its_depth(tmp_path: Path) -> None:
     heads = load(replace(QWEN, config={**QWEN.config, "max_proposals": 4}).write(tmp_path))
-    assert heads.traits.max_proposals == inspect_checkpoint(tmp_path).heads.usable_depth == 4
+    assert heads.traits.max_proposals == open_checkpoint(tmp_path).report().heads.usable_depth == 4
 
 
 @pytest.mark.parametrize("words", [3, {}, {"hidden": "before-norm"}, {"hidden": "x", "first": "hidden", "chain": "x"}])
@@ -256,7 +258,7 @@ def test_several_layers_are_several_stages(tmp_path: Path) -> None:
     assert not np.allclose(outputs[0], outputs[1])
 
 
-def test_stages_make_the_proposals_of_their_number(member: ZooMember, published: StagedHeads) -> None:
+def test_stages_make_the_proposals_of_their_number(member: ZooMember, published: PredictionHeads) -> None:
     """Each stage has tensors of its own."""
     assert published.traits.stages == member.heads
     if member.heads > 1:
@@ -266,7 +268,7 @@ def test_stages_make_the_proposals_of_their_number(member: ZooMember, published:
         assert not np.allclose(first, second)
 
 
-def test_depth_ends_where_heads_cannot_iterate(published: StagedHeads) -> None:
+def test_depth_ends_where_heads_cannot_iterate(published: PredictionHeads) -> None:
     stages = published.traits.stages
     rigid = replace(published, traits=replace(published.traits, iterable=False, max_proposals=stages))
     with pytest.raises(

@@ -18,7 +18,7 @@ from eredu.engine.alignment import TargetRows, follow
 from eredu.engine.load import load_target
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.engine.probe import HeadProbe, probe_heads, probe_path, probe_text, settle_heads
-from eredu.families.staged_heads import StagedHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.caches.sequence import SequenceCache
 from eredu_conformance.zoo import zoo_member
 
@@ -33,10 +33,10 @@ def backend() -> MlxBackend:
 
 
 @pytest.fixture(scope="module")
-def heads(backend: MlxBackend) -> StagedHeads:
+def heads(backend: MlxBackend) -> PredictionHeads:
     """The trained head as a checkpoint that states nothing has it: wired as the family is."""
     found = backend.target.heads
-    assert isinstance(found, StagedHeads)
+    assert isinstance(found, PredictionHeads)
     assert found.wiring == TRAINED
     return replace(found, wiring=AFTER_NORMS, traits=replace(found.traits, settled=False, max_proposals=1))
 
@@ -48,13 +48,13 @@ def small_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EREDU_CACHE", str(tmp_path / "cache"))
 
 
-def run(heads: StagedHeads, backend: MlxBackend) -> HeadProbe:
+def run(heads: PredictionHeads, backend: MlxBackend) -> HeadProbe:
     tokenizer = backend.target.tokenizer
     assert tokenizer is not None
     return probe_heads(heads, backend.target_model, tokenizer)
 
 
-def test_every_wrong_wiring_follows_worse(backend: MlxBackend, heads: StagedHeads) -> None:
+def test_every_wrong_wiring_follows_worse(backend: MlxBackend, heads: PredictionHeads) -> None:
     found = run(heads, backend)
     right = found.wirings[str(TRAINED)]
     assert right[0] > 0.55, "the head was trained"
@@ -67,12 +67,12 @@ def test_every_wrong_wiring_follows_worse(backend: MlxBackend, heads: StagedHead
     assert HeadProbe.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
-def test_another_wiring_must_be_clearly_better(backend: MlxBackend, heads: StagedHeads) -> None:
+def test_another_wiring_must_be_clearly_better(backend: MlxBackend, heads: PredictionHeads) -> None:
     """From a default that is far off, the probe finds the trained one or its twin that chains likewise."""
     found = run(replace(heads, wiring=Wiring(hidden_first=True)), backend)
     assert "embedding first" in found.chosen
     applied = found.apply(heads)
-    assert isinstance(applied, StagedHeads)
+    assert isinstance(applied, PredictionHeads)
     assert (str(applied.wiring), applied.traits.max_proposals) == (found.chosen, found.usable)
 
 
@@ -97,7 +97,7 @@ def test_norms_shifted_twice_or_never_are_refused(
     assert load_target("tiny-qwen3.5", dtype="float32", head=directory, settle=False).mtp_capability().is_ready
 
 
-def test_a_probe_is_remembered(backend: MlxBackend, heads: StagedHeads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_is_remembered(backend: MlxBackend, heads: PredictionHeads, monkeypatch: pytest.MonkeyPatch) -> None:
     unsettled, target = replace(backend.target, heads=heads), backend.target_model
     tokenizer = backend.target.tokenizer
     assert tokenizer is not None
@@ -113,8 +113,8 @@ def test_a_probe_is_remembered(backend: MlxBackend, heads: StagedHeads, monkeypa
 
     monkeypatch.setattr(probe, "probe_heads", count)
     again = settle_heads(unsettled, target)
-    assert isinstance(first, StagedHeads)
-    assert isinstance(again, StagedHeads)
+    assert isinstance(first, PredictionHeads)
+    assert isinstance(again, PredictionHeads)
     assert (first.wiring, first.traits) == (again.wiring, again.traits)
     assert not asked
     path.write_text("{}")
@@ -133,7 +133,7 @@ def test_a_stated_wiring_is_run_unprobed(backend: MlxBackend, monkeypatch: pytes
 
 
 def test_a_folder_that_cannot_be_written_costs_the_memory_alone(
-    backend: MlxBackend, heads: StagedHeads, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    backend: MlxBackend, heads: PredictionHeads, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("EREDU_CACHE", str(tmp_path / "file"))
@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_written_costs_the_memory_alone(
     assert settled.traits.max_proposals == 3
 
 
-def test_no_text_no_probe(backend: MlxBackend, heads: StagedHeads) -> None:
+def test_no_text_no_probe(backend: MlxBackend, heads: PredictionHeads) -> None:
     tokenizer = backend.target.tokenizer
     assert tokenizer is not None
     assert probe_text(tokenizer, 20) is None
@@ -157,13 +157,13 @@ def test_random_heads_keep_their_family_s_wiring_and_are_not_refused(tmp_path: P
     loaded = load_target(zoo_member("qwen3.5").write(tmp_path), settle=False).backend
     tokenizer, heads = loaded.target.tokenizer, loaded.target.heads
     assert tokenizer is not None
-    assert isinstance(heads, StagedHeads)
+    assert isinstance(heads, PredictionHeads)
     found = probe_heads(heads, loaded.target_model, tokenizer)
     assert found.misreadings["norms shifted once less"] > found.depths[0] + 0.05
     assert found.stated is None
 
 
-def test_rows_at_every_depth_are_those_of_drafting_from_each_start(backend: MlxBackend, heads: StagedHeads) -> None:
+def test_rows_at_every_depth_are_those_of_drafting_from_each_start(backend: MlxBackend, heads: PredictionHeads) -> None:
     """Teacher forcing against the very steps of drafting: one start after another, true rows and then guesses."""
     text = probe_text(backend.target.tokenizer, 4096)  # type: ignore[arg-type]
     assert text is not None

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-from eredu.checkpoints.inspection import inspect_checkpoint
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.engine.checkpoint import load_checkpoint
@@ -46,7 +46,7 @@ def load(directory: Path, **options: Any) -> PredictionHeads | None:
 @pytest.mark.parametrize("damage", HEADERS_SHOW)
 def test_headers_show_it(member: ZooMember, tmp_path: Path, damage: Damage) -> None:
     directory = write_damaged(member, tmp_path / "damaged", damage)
-    for read in (inspect_checkpoint, load):
+    for read in (lambda path: open_checkpoint(path).report(), load):
         with pytest.raises(CheckpointError, match=HEADERS_SHOW[damage]):
             read(directory)
 
@@ -61,7 +61,7 @@ def test_weights_show_it(member: ZooMember, tmp_path: Path, damage: Damage) -> N
 
 def test_a_claim_alone_is_unavailable(member: ZooMember, tmp_path: Path) -> None:
     directory = write_damaged(member, tmp_path, Damage.HEAD_ABSENT)
-    report = inspect_checkpoint(directory).heads
+    report = open_checkpoint(directory).report().heads
     assert (report.capability.state, report.claimed, report.usable_depth) == ("unavailable", member.heads, 0)
     assert "ships none of their tensors" in report.reason
     assert load(directory) is None
@@ -112,7 +112,7 @@ def test_another_family_s_tensors_are_no_head(member: ZooMember, tmp_path: Path)
         except (CheckpointError, CapabilityError):
             continue
         assert heads is None
-        assert not inspect_checkpoint(directory).heads.capability.is_ready
+        assert not open_checkpoint(directory).report().heads.capability.is_ready
 
 
 def test_heads_of_another_target_are_refused(member: ZooMember, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_files_that_would_be_shifted_twice_or_never_are_refused(
     tensors = load_file(path)
     change(tensors)
     save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, path, metadata=metadata)
-    for read in (inspect_checkpoint, load):
+    for read in (lambda path: open_checkpoint(path).report(), load):
         with pytest.raises(CheckpointError, match=f"contradicts itself: .*{said}.* shifted twice or never"):
             read(tmp_path)
 
@@ -199,6 +199,6 @@ def test_settings_that_the_decoder_passes_over_are_refused(tmp_path: Path, name:
     directory = replace(member, config={**member.config, **setting}).write(tmp_path)
     with pytest.raises(CapabilityError, match=next(iter(setting))):
         load_target(directory)
-    report = inspect_checkpoint(directory).heads
+    report = open_checkpoint(directory).report().heads
     assert report.capability == MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, member.model_type)
     assert next(iter(setting)) in report.reason

@@ -9,14 +9,14 @@ import mlx.core as mx
 import pytest
 
 from eredu.checkpoints.names import resolve_checkpoint
-from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.checkpoints.wiring import Wiring
 from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.alignment import TargetRows, follow
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import MlxBackend
 from eredu.engine.probe import ANSWER, QUESTION
-from eredu.families.staged_heads import FINAL_NORM, StagedHeads
+from eredu.families.prediction_heads import FINAL_NORM, PredictionHeads
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import Recording
@@ -28,7 +28,7 @@ DEPTH = 3
 @pytest.fixture(scope="module")
 def checkpoint() -> LoadedCheckpoint:
     path = resolve_checkpoint("tiny-deepseek-v3")
-    return load_checkpoint(path, tokenizer=load_tokenizer(path))
+    return load_checkpoint(path, tokenizer=open_checkpoint(path).tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,8 @@ def acceptance(heads: Any, rows: TargetRows) -> list[float]:
     return [float(followed.accept.mean()) for followed in follow(heads, rows, DEPTH)]
 
 
-def heads_of(checkpoint: LoadedCheckpoint) -> StagedHeads:
-    assert isinstance(checkpoint.heads, StagedHeads)
+def heads_of(checkpoint: LoadedCheckpoint) -> PredictionHeads:
+    assert isinstance(checkpoint.heads, PredictionHeads)
     return checkpoint.heads
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eredu.checkpoints.names import draft_path, target_path
-from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.errors import TokenizerError
 from eredu.contract.terminal import OutputText
 from eredu.text.gguf import load_metadata
@@ -38,7 +38,7 @@ TEXTS = (
 
 @pytest.fixture(scope="module")
 def published() -> Tokenizer:
-    return load_tokenizer(draft_path())
+    return open_checkpoint(draft_path()).tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_real_gguf_gives_the_published_ids(published: Tokenizer) -> None:
     path = target_path()
     if not path.is_file():
         pytest.skip("the target is not in the cache: eredu fetch smollm2")
-    real = load_tokenizer(path)
+    real = open_checkpoint(path).tokenizer
     assert real.fingerprint == published.fingerprint
     assert real.chat_template is not None
     assert published.chat_template is not None
@@ -251,14 +251,14 @@ def directory(tmp_path: Path) -> Path:
 
 def test_generation_config_adds_ids_that_end(directory: Path) -> None:
     (directory / "config.json").write_text('{"eos_token_id": 7}')
-    assert load_tokenizer(directory).eos_ids == {2, 7}
+    assert open_checkpoint(directory).tokenizer.eos_ids == {2, 7}
     (directory / "generation_config.json").write_text('{"eos_token_id": [0, 2]}')
-    assert load_tokenizer(directory).eos_ids == {0, 2}
+    assert open_checkpoint(directory).tokenizer.eos_ids == {0, 2}
 
 
 def test_template_file_goes_before_the_config(directory: Path) -> None:
     (directory / "chat_template.jinja").write_text("{{ messages[0].content }}!")
-    template = load_tokenizer(directory).chat_template
+    template = open_checkpoint(directory).tokenizer.chat_template
     assert template is not None
     assert template.render([{"role": "user", "content": "Hi"}]) == "Hi!"
 
@@ -268,7 +268,7 @@ def test_named_templates_and_token_objects(directory: Path) -> None:
     (directory / "tokenizer_config.json").write_text(
         json.dumps({"bos_token": {"content": "<|im_start|>"}, "chat_template": named})
     )
-    tokenizer = load_tokenizer(directory)
+    tokenizer = open_checkpoint(directory).tokenizer
     assert tokenizer.chat_template is not None
     assert tokenizer.chat_template.render([{"role": "user"}]) == "D<|im_start|>"
     assert tokenizer.bos_id == 1
@@ -292,4 +292,4 @@ def test_damaged_directories_are_errors(directory: Path, name: str, content: str
     if content is not None:
         (directory / name).write_text(content, errors="surrogateescape")
     with pytest.raises(TokenizerError, match=message):
-        load_tokenizer(directory)
+        _ = open_checkpoint(directory).tokenizer

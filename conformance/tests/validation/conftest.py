@@ -19,7 +19,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.commands.main import main
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine import verification
@@ -60,7 +60,7 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
     made = {}
     for name in ("qwen3.5", "llama"):
         path = zoo_member(name).write(tmp_path_factory.mktemp(name))
-        tokenizer = load_tokenizer(path)
+        tokenizer = open_checkpoint(path).tokenizer
         assistant = load_assistant(path, tokenizer=tokenizer) if name == "llama" else None
         made[name] = Subject(
             model=load_target(path, tokenizer=tokenizer, with_heads=assistant is None, settle=False),

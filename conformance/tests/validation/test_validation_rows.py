@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.drafters import assistant, heads
 from eredu.drafters.proposal import propose
@@ -57,7 +57,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Subject:
     """Recurrent layers, and one head that is iterated."""
     path = zoo_member("qwen3.5").write(tmp_path_factory.mktemp("embedded"))
-    model = load_target(path, tokenizer=load_tokenizer(path), settle=False)
+    model = load_target(path, tokenizer=open_checkpoint(path).tokenizer, settle=False)
     heads = model.backend.target.heads
     assert heads is not None
     iterated = replace(model.backend.target, heads=heads.capped(3))

@@ -75,7 +75,7 @@ def test_head_logits_are_those_of_transformers(
     checkpoint, golden = loaded(name), golden_named(name)
     wiring = Wiring(hidden_after_norm=after_norms, chain_after_norm=after_norms)
     assert checkpoint.heads is not None
-    heads: Any = replace(checkpoint.heads, wiring=wiring)  # type: ignore[type-var]
+    heads: Any = replace(checkpoint.heads, wiring=wiring)
     _, record = _target(checkpoint).new_cache().feed_recorded(checkpoint.model, mx.array(PROMPT, dtype=mx.uint32))
     hidden = heads.hidden(record)
     caches = heads.new_caches()

@@ -15,7 +15,7 @@ from mlx_lm.utils import load_model
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from eredu.checkpoints.inspection import inspect_checkpoint
+from eredu.checkpoints.opening import open_checkpoint
 from eredu_conformance.zoo import (
     CONVERSIONS,
     MEMBERS,
@@ -174,7 +174,7 @@ def test_a_family_without_a_head_has_none_to_damage(tmp_path: Path) -> None:
 def test_inspection_reads_every_member(name: str, tmp_path: Path) -> None:
     """Caches that roll back, and heads that are ready where the family has them, by the headers alone."""
     member = zoo_member(name)
-    report = inspect_checkpoint(member.write(tmp_path / "it", parts=Parts.SHARDED))
+    report = open_checkpoint(member.write(tmp_path / "it", parts=Parts.SHARDED)).report()
     assert report.rolls_back_exactly
     assert report.heads.claimed == member.heads
     assert report.heads.capability.is_ready == bool(member.heads)

@@ -22,12 +22,12 @@ import mlx.nn as nn
 from eredu.contract.errors import CheckpointError
 from eredu.families.fused_module import PREFIX, FusedModule, load_fused
 from eredu.families.head_tensors import HeadTensors
-from eredu.families.staged_heads import StagedHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.adapter import build_llama
 
 
-def load_heads(tensors: HeadTensors, target: TargetParts) -> StagedHeads:
+def load_heads(tensors: HeadTensors, target: TargetParts) -> PredictionHeads:
     """A llama head on a loaded target of any family. Raises `CheckpointError` for one that does not fit it."""
     config = tensors.config
     hidden = config.count("hidden_size")

@@ -8,7 +8,7 @@ Source: the published checkpoints' configuration and names, and NVIDIA's Nemotro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -17,12 +17,11 @@ from eredu.families.filling import fill_module
 from eredu.families.head_tensors import HeadTensors, convert_blocks
 from eredu.families.mlx_lm_patches import patch_layers
 from eredu.families.nemotron.facts import ATTENTION, head_pattern
-from eredu.families.staged_heads import ITERATED_PROPOSALS, Stage, StagedHeads, StageModule
+from eredu.families.prediction_heads import ITERATED_PROPOSALS, PredictionHeads
+from eredu.families.stages import Stage, StageModule
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.caches.composite import RollbackList
 from eredu.mlx.caches.full import RollbackCache
-
-NORM = "final_layernorm."
 
 
 class NemotronStage(StageModule):
@@ -34,10 +33,11 @@ class NemotronStage(StageModule):
         eps: Of the norms.
     """
 
+    output_norm = "final_layernorm"
+
     def __init__(self, blocks: Sequence[nn.Module], hidden_size: int, eps: float) -> None:
         super().__init__(hidden_size, eps)
         self.blocks = list(blocks)
-        self.final_layernorm = nn.RMSNorm(hidden_size, eps=eps)
 
     def new_cache(self, bucket: int | None = None) -> Any:
         """Keys and values of each attention block."""
@@ -52,12 +52,8 @@ class NemotronStage(StageModule):
             x = block(x, mask=mask, cache=held)
         return x
 
-    def norm_output(self, y: mx.array) -> mx.array:
-        """The norm behind the last block."""
-        return cast(mx.array, self.final_layernorm(y))
 
-
-def load_heads(tensors: HeadTensors, parts: TargetParts) -> StagedHeads:
+def load_heads(tensors: HeadTensors, parts: TargetParts) -> PredictionHeads:
     """Build all steps of a checkpoint from its published or converted tensors.
 
     Raises `CheckpointError` naming tensors that are missing, left over, misshapen or dead, `CapabilityError` for a
@@ -66,7 +62,7 @@ def load_heads(tensors: HeadTensors, parts: TargetParts) -> StagedHeads:
     pattern = head_pattern(tensors.config)
     count = tensors.config.count("num_nextn_predict_layers", 0)
     stages = [_load_stage(tensors, parts, pattern, step * len(pattern)) for step in range(count)]
-    return StagedHeads.of(stages, parts, tensors, max_proposals=max(count, ITERATED_PROPOSALS))
+    return PredictionHeads.of(stages, parts, tensors, max_proposals=max(count, ITERATED_PROPOSALS))
 
 
 def _load_stage(tensors: HeadTensors, parts: TargetParts, pattern: str, start: int) -> Stage:
@@ -83,4 +79,5 @@ def _load_stage(tensors: HeadTensors, parts: TargetParts, pattern: str, start: i
 
 def _parameter(block: int, name: str) -> str:
     """Name in `NemotronStage` of a tensor of one of its blocks; fusion and final norm belong to the step."""
-    return name if name.startswith((*NemotronStage.fusion, NORM)) else f"blocks.{block}.{name}"
+    of_step = (*NemotronStage.fusion, NemotronStage.output_norm)
+    return name if name.startswith(of_step) else f"blocks.{block}.{name}"

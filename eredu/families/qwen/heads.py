@@ -20,7 +20,7 @@ import mlx.nn as nn
 from eredu.contract.errors import CheckpointError
 from eredu.families.fused_module import PREFIX, FusedModule, load_fused
 from eredu.families.head_tensors import HeadTensors
-from eredu.families.staged_heads import StagedHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.target_parts import TargetParts
 
 _LAYER = re.compile(r"^layers\.(\d+)\.")
@@ -28,7 +28,7 @@ _EXPERT = re.compile(r"^(.*\.mlp)\.experts\.(\d+)\.(gate_proj|up_proj|down_proj)
 _PACKED = re.compile(r"^(.*\.mlp)\.experts\.(gate_up_proj|down_proj)(?:\.weight)?$")
 
 
-def load_heads(tensors: HeadTensors, target: TargetParts) -> StagedHeads:
+def load_heads(tensors: HeadTensors, target: TargetParts) -> PredictionHeads:
     """Heads of Qwen3-Next and Qwen3.5 on a loaded target. Raises `CheckpointError` as `fill_module` does."""
     named = tensors.shifted().renamed(lambda name: name.removeprefix(PREFIX))
     arrays = stack_experts(named.arrays)

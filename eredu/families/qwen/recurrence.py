@@ -2,54 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
 
-from eredu.families.recurrence import convolved
+from eredu.families.recurrence import MixerRecurrence
 from eredu.mlx.adapter import normalize_qk
-from eredu.mlx.caches.recurrent import State
 from eredu.mlx.gated_rows import run_gated_rows
-from eredu.mlx.taps import Recording, tap
+from eredu.mlx.taps import Recording
 
 
-@dataclass(frozen=True)
-class GatedDeltaRecurrence:
-    """Gated delta rule (Yang et al. 2024, arXiv 2412.06464), as in Qwen3-Next and Qwen3.5.
+class GatedDeltaRecurrence(MixerRecurrence):
+    """Gated delta rule (Yang et al. 2024, arXiv 2412.06464), as in Qwen3-Next and Qwen3.5."""
 
-    Attributes:
-        mixer: The layer's module.
-        name: Prefix of its taps.
-    """
-
-    mixer: Any
-    name: str
-
-    @classmethod
-    def of(cls, mixer: Any, name: str) -> GatedDeltaRecurrence:
-        """Tap a mixer and describe its recurrence."""
-        tap(mixer.conv1d, f"{name}.conv1d")
+    def __init__(self, mixer: Any, name: str) -> None:
         joint = hasattr(mixer, "in_proj_ba")
-        for part in ("in_proj_ba",) if joint else ("in_proj_a", "in_proj_b"):
-            tap(getattr(mixer, part), f"{name}.{part}")
-        return cls(mixer, name)
+        super().__init__(mixer, name, *(("in_proj_ba",) if joint else ("in_proj_a", "in_proj_b")))
 
-    def advance(self, state: State, record: Recording, rows: int) -> State:
-        """State after the first `rows` rows of a recorded feed that started in `state`."""
+    def run(self, state: mx.array | None, mixed: mx.array, record: Recording, rows: int) -> mx.array | None:
+        """The last state of the gated delta rule."""
         mixer = self.mixer
-        tail, mixed = convolved(record, f"{self.name}.conv1d", rows, mixer.conv_kernel_size)
-        noted = record.states.get(id(mixer))
-        if noted is not None:
-            return tail, noted[rows - 1]
         q, k, v = mx.split(mixed, [mixer.key_dim, 2 * mixer.key_dim], axis=-1)
         q = q.reshape(1, rows, mixer.num_k_heads, mixer.head_k_dim)
         k = k.reshape(1, rows, mixer.num_k_heads, mixer.head_k_dim)
         v = v.reshape(1, rows, mixer.num_v_heads, mixer.head_v_dim)
         q, k = normalize_qk(q, k, inv_scale=mixer.head_k_dim**-0.5, eps=1e-6)
         b, a = self._gates(record, rows)
-        _, states = run_gated_rows(q, k, v, a, b, mixer.A_log, mixer.dt_bias, state[1])
-        return tail, states[-1]
+        _, states = run_gated_rows(q, k, v, a, b, mixer.A_log, mixer.dt_bias, state)
+        return states[-1]
 
     def _gates(self, record: Recording, rows: int) -> tuple[mx.array, mx.array]:
         """Inputs of the write gate and of the decay, each of shape (1, rows, value heads)."""

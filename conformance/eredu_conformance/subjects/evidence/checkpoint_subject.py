@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eredu.checkpoints.names import resolve_checkpoint
-from eredu.checkpoints.opening import load_tokenizer
+from eredu.checkpoints.opening import open_named
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine.load import load_target
 from eredu_conformance.subjects.evidence.checkpoint_models import CheckpointHead, CheckpointTarget
@@ -56,7 +55,7 @@ class Checkpoint:
     @classmethod
     def load(cls, name: str = NAME) -> Checkpoint:
         """Load a checkpoint with heads, in float32."""
-        tokenizer = load_tokenizer(resolve_checkpoint(name))
+        tokenizer = open_named(name).tokenizer
         model = load_target(name, tokenizer=tokenizer, dtype="float32")
         plain = Subject(
             model=model, assistant=None, options=GenerationOptions(max_tokens=1), schedule=MtpSchedulerOptions()
