@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from eredu_conformance.subjects.evidence.designs import DESIGNS, UNSEEN, PowerDesign
+from eredu_conformance.validator_power.designs import DESIGNS, UNSEEN, PowerDesign
 from eredu_reference import ReferenceFailure
 from eredu_validation.evidence import Emission, Evidence, Terms, columns_of
 from eredu_validation.evidence.folding import FOLDED_CELLS

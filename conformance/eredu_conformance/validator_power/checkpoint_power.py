@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import islice
 from statistics import median
 
-from eredu_conformance.subjects.evidence.checkpoint_designs import CHECKPOINT_DESIGNS, CheckpointDesign
-from eredu_conformance.subjects.evidence.checkpoint_subject import Checkpoint
-from eredu_conformance.subjects.evidence.designs import DESIGNS, UNSEEN
-from eredu_conformance.subjects.evidence.enumerated import enumerated_distance
-from eredu_conformance.subjects.evidence.laws import Distance, distance
-from eredu_conformance.subjects.evidence.power import RACE, best_bet, tokens_to_reject
+from eredu_conformance.validator_power.checkpoint_designs import CHECKPOINT_DESIGNS, CheckpointDesign
+from eredu_conformance.validator_power.checkpoint_subject import Checkpoint
+from eredu_conformance.validator_power.designs import DESIGNS, UNSEEN
+from eredu_conformance.validator_power.enumerated import enumerated_distance
+from eredu_conformance.validator_power.laws import Distance, distance
+from eredu_conformance.validator_power.power import RACE, best_bet, tokens_to_reject
 from eredu_reference import PIECES, ReferenceFailure
 from eredu_validation.evidence import Emission, Evidence, Terms
 
