@@ -73,6 +73,14 @@ class ModelConfig:
         return tuple(value)
 
 
+def read_json(path: Path) -> Any:
+    """What a file of JSON holds. Raises `CheckpointError` where it cannot be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise CheckpointError(f"{path} could not be read as JSON ({error}); fetch it again") from error
+
+
 def read_config(directory: Path) -> ModelConfig:
     """Read config.json. Raises `CheckpointError` where it is missing or no JSON object."""
     path = directory / "config.json"
@@ -81,10 +89,7 @@ def read_config(directory: Path) -> ModelConfig:
             f"{directory} has no config.json; expected a Hugging Face directory (config.json, tokenizer.json, "
             "model*.safetensors), or give the path of a GGUF file"
         )
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise CheckpointError(f"{path} could not be read as JSON ({error}); fetch it again") from error
+    values = read_json(path)
     if not isinstance(values, dict):
         raise CheckpointError(f"{path} holds a JSON {type(values).__name__}; expected an object")
     nested = values.get("text_config")

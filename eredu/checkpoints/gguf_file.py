@@ -8,15 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eredu.checkpoints.caches import (
-    FULL,
-    CacheKind,
-    CacheReport,
-    LayerCache,
-    Rollback,
-    rollback_of,
-    summarize_caches,
-)
+from eredu.checkpoints.caches import FULL, CacheKind, CacheReport, LayerCache, Rollback, rollback_of, summarize_caches
 from eredu.checkpoints.config import MAX_COUNT, MAX_LAYERS
 from eredu.checkpoints.family import Family
 from eredu.checkpoints.gguf_header import GgufHeader

@@ -33,38 +33,35 @@ class AssistantFit:
 
     Attributes:
         fingerprint: The common tokenizer.
-        target_rows: Logit rows of the target.
-        assistant_rows: Logit rows of the assistant.
-        proposable_rows: Ids below this one may be proposed; the rows behind it are padding.
-        padding_ids: Ids below `proposable_rows` that have no token and may not be proposed either.
-        target_context: Tokens that the target can take.
-        assistant_context: Tokens that the assistant can take; where fewer, proposals stop earlier.
+        target: The target.
+        assistant: The assistant; where its context is shorter, proposals stop earlier.
     """
 
     fingerprint: Fingerprint
-    target_rows: int
-    assistant_rows: int
-    proposable_rows: int
-    padding_ids: tuple[int, ...]
-    target_context: int | None
-    assistant_context: int | None
+    target: ModelSide
+    assistant: ModelSide
+
+    @property
+    def proposable_rows(self) -> int:
+        """Ids below this one may be proposed; the rows behind it are padding."""
+        return self.fingerprint.vocabulary_size
 
     @property
     def proposals_end_early(self) -> bool:
         """Whether the assistant's context is the shorter one, so that the rest is decoded plainly."""
-        limit = self.assistant_context
-        return limit is not None and (self.target_context is None or limit < self.target_context)
+        limit = self.assistant.context
+        return limit is not None and (self.target.context is None or limit < self.target.context)
 
     def to_json(self) -> dict[str, Any]:
-        """The stable form."""
+        """The stable form; `padding_ids` are proposable by their number, have no token, and are not proposed either."""
         return {
             "tokenizer": self.fingerprint.to_json(),
-            "target_rows": self.target_rows,
-            "assistant_rows": self.assistant_rows,
+            "target_rows": self.target.rows,
+            "assistant_rows": self.assistant.rows,
             "proposable_rows": self.proposable_rows,
-            "padding_ids": list(self.padding_ids),
-            "target_context": self.target_context,
-            "assistant_context": self.assistant_context,
+            "padding_ids": list(self.target.vocabulary.padding_ids(self.proposable_rows)),
+            "target_context": self.target.context,
+            "assistant_context": self.assistant.context,
             "proposals_end_early": self.proposals_end_early,
         }
 
@@ -84,13 +81,4 @@ def match_assistant(target: ModelSide, assistant: ModelSide) -> AssistantFit:
                 f"{side.name} has {side.rows} embedding rows, and its tokenizer {common.vocabulary_size} ids, such as "
                 f"{side.vocabulary.token(side.rows)!r} without a row: model and tokenizer are not of one checkpoint"
             )
-    proposable = common.vocabulary_size
-    return AssistantFit(
-        fingerprint=common,
-        target_rows=target.rows,
-        assistant_rows=assistant.rows,
-        proposable_rows=proposable,
-        padding_ids=target.vocabulary.padding_ids(proposable),
-        target_context=target.context,
-        assistant_context=assistant.context,
-    )
+    return AssistantFit(common, target, assistant)

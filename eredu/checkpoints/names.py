@@ -42,11 +42,6 @@ def shipped_path(name: str) -> Path:
     return Path(__file__).parent.parent / "assets" / name
 
 
-def draft_path() -> Path:
-    """The draft model that ships inside the package."""
-    return shipped_path(DRAFT_NAME)
-
-
 def resolve_checkpoint(name: str, cache: Path | None = None) -> Path:
     """Path of a checkpoint given by name or by path.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from eredu.checkpoints.config import read_json
 from eredu.checkpoints.tensors import StoredTensor
 from eredu.contract.errors import CheckpointError
 
@@ -153,10 +154,7 @@ def read_directory_headers(directory: Path, pattern: str = "model*.safetensors")
 
 
 def _weight_map(index: Path) -> dict[str, str]:
-    try:
-        value = json.loads(index.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise CheckpointError(f"{index} could not be read as JSON ({error}); fetch it again") from error
+    value = read_json(index)
     names = value.get("weight_map") if isinstance(value, dict) else None
     if not isinstance(names, dict) or not names or not all(isinstance(file, str) for file in names.values()):
         raise CheckpointError(f"{index} has no weight_map from tensor names to file names; fetch it again")

@@ -85,10 +85,8 @@ SeedOption = Annotated[
 ]
 MaxTokensOption = Annotated[int, typer.Option(help="Output tokens at the most.", rich_help_panel=OUTPUT)]
 JsonOption = Annotated[
-    bool,
-    typer.Option("--json", help="Print one JSON object on stdout and nothing else there.", rich_help_panel=OUTPUT),
+    bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.", rich_help_panel=OUTPUT)
 ]
 OutputFileOption = Annotated[
-    Path | None,
-    typer.Option("--output", help="Also write the JSON object to this file.", rich_help_panel=OUTPUT),
+    Path | None, typer.Option("--output", help="Also write the JSON object to this file.", rich_help_panel=OUTPUT)
 ]

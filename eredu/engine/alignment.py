@@ -82,16 +82,13 @@ def follow(heads: PredictionHeads, rows: TargetRows, depth: int, *, temperature:
         start = max(rows.first, 2 + index)
         stage = heads.traits.stage_of(index)
         parts = []
-        for at, stop in _chunks(start, rows.tokens.shape[0]):
+        for at in range(start, rows.tokens.shape[0], CHUNK_ROWS):
+            stop = min(at + CHUNK_ROWS, rows.tokens.shape[0])
             q = _law(heads.logits(stage, made[at - 2 - index : stop - 2 - index]), temperature)
             parts.append(_compare(rows.law(temperature)[at - 1 : stop - 1], q, rows.tokens[at:stop]))
         accept, agrees, ratio = (np.concatenate([part[column] for part in parts]) for column in range(3))
         followed.append(FollowedRows(accept.astype(np.float64), agrees.astype(np.bool_), ratio.astype(np.float64)))
     return followed
-
-
-def _chunks(start: int, stop: int) -> list[tuple[int, int]]:
-    return [(at, min(at + CHUNK_ROWS, stop)) for at in range(start, stop, CHUNK_ROWS)]
 
 
 def _law(logits: mx.array, temperature: float) -> mx.array:

@@ -16,7 +16,7 @@ import mlx.nn as nn
 from eredu.families.filling import fill_module
 from eredu.families.head_tensors import HeadTensors, convert_blocks, is_copy, take_module
 from eredu.families.mlx_lm_patches import patch_layers
-from eredu.families.prediction_heads import ITERATED_PROPOSALS, PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.stages import Stage, StageModule
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.caches.composite import RollbackList
@@ -64,7 +64,7 @@ def load_extra_layers(tensors: HeadTensors, parts: TargetParts) -> PredictionHea
     count = tensors.config.count("num_nextn_predict_layers", 0)
     layers = tensors.renamed(lambda name: name.removeprefix(APART))
     stages = [_load_stage(layers, parts, depth + number) for number in range(count)]
-    return PredictionHeads.of(stages, parts, tensors, max_proposals=max(count, ITERATED_PROPOSALS))
+    return PredictionHeads.of(stages, parts, tensors)
 
 
 def _load_stage(tensors: HeadTensors, parts: TargetParts, number: int) -> Stage:

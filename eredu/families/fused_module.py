@@ -44,8 +44,7 @@ def load_fused(tensors: HeadTensors, target: TargetParts, module: FusedModule) -
     They may be iterated to the depth that their config.json states.
     """
     fill_module(module, tensors.arrays, tensors.directory)
-    depth = max(len(module.layers), stated_depth(tensors.config))
-    return PredictionHeads.of(module.stages(target), target, tensors, max_proposals=depth)
+    return PredictionHeads.of(module.stages(target), target, tensors, depth=stated_depth(tensors.config))
 
 
 def _with_norms(module: FusedModule, offset: float) -> FusedModule:

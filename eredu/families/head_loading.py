@@ -8,10 +8,9 @@ from typing import cast
 from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.opening import OpenedCheckpoint
 from eredu.contract.errors import CapabilityError, CheckpointError
-from eredu.families.folders import parts_named
 from eredu.families.head_tensors import read_head_tensors
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.families.registry import FAMILIES
+from eredu.families.registry import FAMILIES, parts_named
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.adapter import LanguageModel, widened
 

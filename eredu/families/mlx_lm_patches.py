@@ -1,7 +1,14 @@
 """Where mlx-lm's decoder is not the published model, or computes a block otherwise than its rows: patched once loaded.
 
 Each patch changes the modules of a few classes of mlx-lm, in place, and says why. The patches of a family are in
-`patches.py` of its folder; a test of each fails when mlx-lm no longer needs it (`conformance/tests/families`).
+`patches.py` of its folder; a test of each fails when mlx-lm no longer needs it (`test_patches.py`).
+
+mlx-lm has two formulas for some layers. Latent attention (DeepSeek) folds its key and value projections into query and
+output for one row, and unfolds the latents for several; Mamba 2 (Nemotron-H) runs its recurrence for one row and its
+chunked form for several. Both pairs agree on paper and differ by about 1e-5 in float32, so a verified row would not be
+the decoded row, nor what stays in the caches. Patches `of_blocks` take the formula of one row for blocks of up to
+`BLOCK_ROWS` rows: verified rows then equal decoded rows as far as the kernels below them do, which on the stock CPU
+wheel is bit for bit. Longer feeds, which only prefill makes, keep the fast form.
 """
 
 from __future__ import annotations
@@ -13,11 +20,16 @@ from typing import Any, cast
 
 import mlx.nn as nn
 
-from eredu.families.folders import parts_named
+from eredu.contract.options import MAX_PROPOSALS
+from eredu.families.registry import parts_named
 from eredu.mlx.adapter import LanguageModel, evaluate_model
 
 Methods = Callable[[type[Any]], dict[str, Any]]
 """Makes the methods of a subclass from the class that it is to be derived from."""
+BLOCK_ROWS = MAX_PROPOSALS + 1
+"""Rows of the longest verification: the leading token and the proposals."""
+NOTED_ROWS = 17
+"""Rows of the longest block whose states are kept for rollback: more would cost more memory than time."""
 _CHANGED = "_eredu_patches"
 _MODELS = "mlx_lm.models."
 

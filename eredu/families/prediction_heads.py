@@ -80,11 +80,14 @@ class PredictionHeads:
 
     @classmethod
     def of(
-        cls, stages: Sequence[Stage], parts: TargetParts, tensors: HeadTensors, *, max_proposals: int
+        cls, stages: Sequence[Stage], parts: TargetParts, tensors: HeadTensors, *, depth: int = ITERATED_PROPOSALS
     ) -> PredictionHeads:
-        """Heads with the wiring that their checkpoint states, or behind both norms until a probe settles it."""
+        """Heads with the wiring that their checkpoint states, or behind both norms until a probe settles it.
+
+        They are iterated to `depth` proposals a round where there are fewer stages.
+        """
         stated = stated_wiring(tensors.config)
-        traits = HeadTraits(len(stages), max_proposals, iterable=True, settled=stated is not None)
+        traits = HeadTraits(len(stages), max(len(stages), depth), iterable=True, settled=stated is not None)
         return cls(tuple(stages), parts.norm, traits, stated or AFTER_NORMS)
 
     @property

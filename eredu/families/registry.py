@@ -6,6 +6,11 @@ speculation cannot survive.
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
 from eredu.checkpoints.config import HEADS_ALONE
 from eredu.checkpoints.family import Family
 from eredu.families.deepseek import facts as deepseek
@@ -30,3 +35,10 @@ ARCHITECTURES = {name: family for family in FAMILIES for name in (*family.gguf, 
 def find_family(model_type: str) -> Family | None:
     """The family of a `model_type`, of a directory of heads alone too; None where eredu does not know it."""
     return MODEL_TYPES.get(model_type.removesuffix(HEADS_ALONE))
+
+
+@cache
+def parts_named(name: str) -> dict[str, ModuleType]:
+    """The file of that name (`heads`, `patches`, `recurrence`) of every folder that has one, by folder."""
+    modules = {family.folder: f"{__package__}.{family.folder}.{name}" for family in FAMILIES}
+    return {folder: import_module(module) for folder, module in modules.items() if find_spec(module) is not None}

@@ -65,7 +65,7 @@ def _compiled(source: str) -> jinja2.Template:
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _strftime_now
+    environment.globals["strftime_now"] = lambda form: datetime.now().astimezone().strftime(form)
     return environment.from_string(source)
 
 
@@ -81,7 +81,3 @@ def _to_json(
 
 def _raise_exception(message: str) -> NoReturn:
     raise jinja2.TemplateError(message)
-
-
-def _strftime_now(form: str) -> str:
-    return datetime.now().astimezone().strftime(form)

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken, decoders, models, processors
+from tokenizers import AddedToken, decoders, models, normalizers, processors
 
 from eredu.contract.errors import TokenizerError
 from eredu.text.chat_template import ChatTemplate
@@ -73,14 +73,11 @@ def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
             f"the GGUF gives {len(tokens)} tokens and {len(types) if isinstance(types, list) else 'no'} token types; "
             "expected one type for each token: the file is damaged"
         )
-    kept = [None if _is_filler(i, token, types[i]) else token for i, token in enumerate(tokens)]
+    filler = {(f"[PAD{i}]", i) for i, kind in enumerate(types) if kind == TokenType.UNUSED}
+    kept = [None if (token, i) in filler else token for i, token in enumerate(tokens)]
     special = frozenset(i for i, kind in enumerate(types) if kind in {TokenType.CONTROL, TokenType.UNKNOWN})
     added = special | {i for i, kind in enumerate(types) if kind == TokenType.USER_DEFINED}
     return Vocabulary(tuple(kept), added_ids=added, special_ids=special)
-
-
-def _is_filler(token_id: int, token: str, kind: int) -> bool:
-    return kind == TokenType.UNUSED and token == f"[PAD{token_id}]"
 
 
 def _byte_level_encoder(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> Encoder:
@@ -107,9 +104,8 @@ def _library(splitting: PreTokenizer, vocabulary: Vocabulary, pairs: list[Any]) 
             f"the GGUF's tokens and merges do not fit each other ({error}): the file is damaged"
         ) from error
     library = tokenizers.Tokenizer(bpe)
-    normalizer = splitting.build_normalizer()
-    if normalizer is not None:
-        library.normalizer = normalizer
+    if splitting.normalizes:
+        library.normalizer = normalizers.NFC()
     library.pre_tokenizer = splitting.build()
     library.decoder = decoders.ByteLevel()
     added = ((i, vocabulary.token(i)) for i in sorted(vocabulary.added_ids))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tokenizers import Regex, normalizers, pre_tokenizers
+from tokenizers import Regex, pre_tokenizers
 
 from eredu.contract.errors import TokenizerError
 
@@ -61,10 +61,6 @@ class PreTokenizer:
         splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in self.patterns]
         last = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=not self.patterns)
         return pre_tokenizers.Sequence([*digits, *splits, last])
-
-    def build_normalizer(self) -> normalizers.Normalizer | None:
-        """The library's normalizer, None for text taken as it is."""
-        return normalizers.NFC() if self.normalizes else None
 
 
 _DIGITS_ALONE = PreTokenizer(digits_alone=True)

@@ -14,9 +14,8 @@ from typing import Any, Protocol
 from eredu.contract.errors import TokenizerError
 from eredu.text.chat_template import ChatTemplate, Message
 from eredu.text.fingerprint import Fingerprint, fingerprint
-from eredu.text.output import StreamingText
 from eredu.text.pieces import TokenPieces
-from eredu.text.streaming import decode
+from eredu.text.streaming import StreamingText, decode
 from eredu.text.vocabulary import Vocabulary
 
 

@@ -49,7 +49,3 @@ class Vocabulary:
     def padding_ids(self, rows: int) -> tuple[int, ...]:
         """Ids below `rows`, the number of logit rows of a model, that stand for no token; in order."""
         return tuple(i for i in range(rows) if self.token(i) is None)
-
-    def proposable_rows(self, rows: int) -> int:
-        """How many leading logit rows of a model with `rows` of them can hold a token: those behind never can."""
-        return min(rows, self.size)

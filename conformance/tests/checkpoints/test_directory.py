@@ -10,7 +10,7 @@ import pytest
 from mlx.utils import tree_flatten
 
 from eredu.checkpoints.caches import CacheKind, Rollback
-from eredu.checkpoints.names import draft_path
+from eredu.checkpoints.names import DRAFT_NAME, shipped_path
 from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CheckpointError
@@ -70,7 +70,7 @@ def test_json_form_is_stable(write_directory: WriteDirectory) -> None:
 
 
 def test_the_draft_that_ships() -> None:
-    report = open_checkpoint(draft_path()).report()
+    report = open_checkpoint(shipped_path(DRAFT_NAME)).report()
     assert (report.family, report.layers, report.vocabulary_rows) == ("llama", 4, 49152)
     assert report.parameter_count == 15_730_944
     assert report.size_bytes < 11e6

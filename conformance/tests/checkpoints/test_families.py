@@ -12,10 +12,9 @@ from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
 from eredu.checkpoints.caches import CacheKind, LayerCache
 from eredu.checkpoints.config import ModelConfig
-from eredu.families.folders import parts_named
 from eredu.families.plain.facts import FULL_ATTENTION
 from eredu.families.recurrence import recurrences_of
-from eredu.families.registry import ARCHITECTURES, FAMILIES, MODEL_TYPES
+from eredu.families.registry import ARCHITECTURES, FAMILIES, MODEL_TYPES, parts_named
 
 
 def test_every_name_is_of_one_family() -> None:

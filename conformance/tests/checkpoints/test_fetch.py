@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 import eredu
 from eredu.checkpoints.names import (
+    DRAFT_NAME,
     SHIPPED,
     cache_directory,
-    draft_path,
     resolve_checkpoint,
     shipped_path,
     target_path,
@@ -147,8 +147,8 @@ def test_command_prints_json(
 
 
 def test_names_resolve(tmp_path: Path) -> None:
-    assert resolve_checkpoint("smollm2-draft") == draft_path()
-    assert (draft_path() / "tokenizer.json").is_file()
+    assert resolve_checkpoint("smollm2-draft") == shipped_path(DRAFT_NAME)
+    assert (shipped_path(DRAFT_NAME) / "tokenizer.json").is_file()
     with pytest.raises(CheckpointError, match="eredu fetch smollm2"):
         resolve_checkpoint("smollm2", tmp_path)
     target_path(tmp_path).write_bytes(b"GGUF")

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from eredu.checkpoints.names import draft_path
+from eredu.checkpoints.names import DRAFT_NAME, shipped_path
 from eredu.commands.inspect import fit_named, inspect, inspect_named
 from eredu.contract.errors import CheckpointError, TokenizerError
 
@@ -45,7 +45,7 @@ def test_an_assistant_is_checked_with_it() -> None:
 
 def test_an_assistant_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "other"
-    shutil.copytree(draft_path(), other)
+    shutil.copytree(shipped_path(DRAFT_NAME), other)
     tokenizer = json.loads((other / "tokenizer.json").read_text(encoding="utf-8"))
     tokenizer["added_tokens"][5]["content"] = "<another>"
     vocabulary = tokenizer["model"]["vocab"]

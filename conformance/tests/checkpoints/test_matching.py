@@ -15,8 +15,6 @@ def side(name: str, vocabulary: Vocabulary = WORDS, rows: int = 4, context: int 
 def test_a_fit_says_what_may_be_proposed_and_how_far() -> None:
     fit = match_assistant(side("target", rows=8, context=128), side("assistant", rows=5, context=64))
     assert fit.fingerprint == fingerprint(WORDS)
-    assert (fit.target_rows, fit.assistant_rows) == (8, 5)
-    assert (fit.proposable_rows, fit.padding_ids) == (4, (2,))
     assert fit.proposals_end_early
     assert fit.to_json() == {
         "tokenizer": {"vocabulary_size": 4, "sha256": fingerprint(WORDS).digest},

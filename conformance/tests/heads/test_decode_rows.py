@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from eredu.engine.checkpoint import load_checkpoint
-from eredu.families.decode_rows import BLOCK_ROWS, NOTED_ROWS
+from eredu.families.mlx_lm_patches import BLOCK_ROWS, NOTED_ROWS
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.caches.sequence import SequenceCache

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from eredu.contract.errors import ConstraintError
 from eredu.contract.terminal import FinishReason, StopSequences, TerminalWatch
-from eredu.text.output import StreamingText
 from eredu.text.pieces import Alphabet, TokenPieces
+from eredu.text.streaming import StreamingText
 from eredu.text.vocabulary import Vocabulary
 from eredu_conformance.harness.grammar_state import GrammarState
 from eredu_reference.constraint import DfaConstraint

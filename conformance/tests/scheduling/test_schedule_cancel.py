@@ -10,8 +10,8 @@ from eredu.contract.events import Event, RequestFinished, TokensCommitted
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.contract.terminal import FinishReason, TerminalWatch
 from eredu.scheduling.phase import SUBMITTED, Phase
-from eredu.text.output import StreamingText
 from eredu.text.pieces import Alphabet, TokenPieces
+from eredu.text.streaming import StreamingText
 from eredu.text.vocabulary import Vocabulary
 from eredu_conformance.harness.instrumented_executor import Call, Fault, InjectedFaultError
 from eredu_conformance.harness.table_pairs import Script

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eredu.contract.errors import OptionError, TokenizerError
-from eredu.text.output import StreamingText
 from eredu.text.pieces import BYTE_OF_CHARACTER, Alphabet, TokenPieces, pieces_of_decoder
 from eredu.text.stops import StopStrings
-from eredu.text.streaming import Detokenizer, decode
+from eredu.text.streaming import Detokenizer, StreamingText, decode
 from eredu.text.vocabulary import Vocabulary
 
 CHARACTER_OF_BYTE = {byte: character for character, byte in BYTE_OF_CHARACTER.items()}

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eredu.checkpoints.names import draft_path, target_path
+from eredu.checkpoints.names import DRAFT_NAME, shipped_path, target_path
 from eredu.checkpoints.opening import open_checkpoint
-from eredu.contract.errors import TokenizerError
+from eredu.contract.errors import CheckpointError, TokenizerError
 from eredu.contract.terminal import OutputText
 from eredu.text.gguf import load_metadata
 from eredu.text.huggingface import LibraryEncoder
-from eredu.text.output import StreamingText
 from eredu.text.pieces import BYTE_OF_CHARACTER
 from eredu.text.pretokenizers import PRE_TOKENIZERS, pre_tokenizer
+from eredu.text.streaming import StreamingText
 from eredu.text.tokenizer import Tokenizer
 
 Metadata = dict[str, Any]
@@ -38,13 +38,13 @@ TEXTS = (
 
 @pytest.fixture(scope="module")
 def published() -> Tokenizer:
-    return open_checkpoint(draft_path()).tokenizer
+    return open_checkpoint(shipped_path(DRAFT_NAME)).tokenizer
 
 
 @pytest.fixture(scope="module")
 def metadata() -> Metadata:
     """What a converter writes into a GGUF for the tokenizer that ships with the draft."""
-    directory = draft_path()
+    directory = shipped_path(DRAFT_NAME)
     model = json.loads((directory / "tokenizer.json").read_text(encoding="utf-8"))
     config = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
     tokens = sorted(model["model"]["vocab"], key=model["model"]["vocab"].get)
@@ -245,7 +245,7 @@ def directory(tmp_path: Path) -> Path:
     copy = tmp_path / "checkpoint"
     copy.mkdir()
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(draft_path() / name, copy / name)
+        shutil.copy(shipped_path(DRAFT_NAME) / name, copy / name)
     return copy
 
 
@@ -291,5 +291,6 @@ def test_damaged_directories_are_errors(directory: Path, name: str, content: str
     (directory / name).unlink(missing_ok=True)
     if content is not None:
         (directory / name).write_text(content, errors="surrogateescape")
-    with pytest.raises(TokenizerError, match=message):
+    error = CheckpointError if name == "config.json" else TokenizerError
+    with pytest.raises(error, match=message):
         _ = open_checkpoint(directory).tokenizer

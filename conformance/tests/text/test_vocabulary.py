@@ -13,8 +13,6 @@ def test_padding_ids_are_holes_and_rows_past_the_last_token() -> None:
     vocabulary = Vocabulary(("a", None, "b"))
     assert vocabulary.size == 3
     assert vocabulary.padding_ids(6) == (1, 3, 4, 5)
-    assert vocabulary.proposable_rows(6) == 3
-    assert vocabulary.proposable_rows(2) == 2
 
 
 def test_trailing_holes_are_no_part_of_the_vocabulary() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from eredu.checkpoints.cache_rules import every
-from eredu.checkpoints.caches import LATENT
+from eredu.checkpoints.caches import LATENT, every
 from eredu.checkpoints.family import Family, HeadFacts, layers_behind_the_last
 
 FAMILIES = (

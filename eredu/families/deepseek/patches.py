@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import mlx.core as mx
 
-from eredu.families.decode_rows import BLOCK_ROWS
-from eredu.families.mlx_lm_patches import Patch, override
+from eredu.families.mlx_lm_patches import BLOCK_ROWS, Patch, override
 from eredu.families.routing import group_routing
 
 INDEX_NORM_EPS = 1e-6

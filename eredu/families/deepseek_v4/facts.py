@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from eredu.checkpoints.cache_rules import every
-from eredu.checkpoints.caches import COMPRESSED
+from eredu.checkpoints.caches import COMPRESSED, every
 from eredu.checkpoints.config import ModelConfig
 from eredu.checkpoints.family import Family, HeadClaim, HeadFacts, claimed_heads, weights
 from eredu.contract.errors import CheckpointError

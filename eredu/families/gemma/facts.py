@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from eredu.checkpoints.cache_rules import every_nth_full
-from eredu.checkpoints.caches import LayerCache
+from eredu.checkpoints.caches import LayerCache, every_nth_full
 from eredu.checkpoints.config import ModelConfig
 from eredu.checkpoints.family import Family
 

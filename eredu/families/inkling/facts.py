@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from eredu.checkpoints.cache_rules import every
-from eredu.checkpoints.caches import RECURRENT
+from eredu.checkpoints.caches import RECURRENT, every
 from eredu.checkpoints.config import ModelConfig
 from eredu.checkpoints.family import Family, HeadClaim, HeadFacts, claimed_heads, weights
 from eredu.contract.errors import CheckpointError
@@ -23,9 +22,6 @@ def claim(config: ModelConfig) -> HeadClaim:
 FAMILIES = (
     # Every layer keeps keys and values, and the tails of its convolutions, whose recurrence eredu does not follow.
     Family(
-        folder="inkling",
-        model_types=("inkling",),
-        caches=every(RECURRENT),
-        heads=HeadFacts(claim=claim, runs=False),
+        folder="inkling", model_types=("inkling",), caches=every(RECURRENT), heads=HeadFacts(claim=claim, runs=False)
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eredu.checkpoints.cache_rules import by_layer_types
+from eredu.checkpoints.caches import by_layer_types
 from eredu.checkpoints.config import ModelConfig
 from eredu.checkpoints.family import Family, HeadClaim, HeadFacts, attention_weights, weights
 

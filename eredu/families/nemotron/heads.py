@@ -17,7 +17,7 @@ from eredu.families.filling import fill_module
 from eredu.families.head_tensors import HeadTensors, convert_blocks
 from eredu.families.mlx_lm_patches import patch_layers
 from eredu.families.nemotron.facts import ATTENTION, head_pattern
-from eredu.families.prediction_heads import ITERATED_PROPOSALS, PredictionHeads
+from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.stages import Stage, StageModule
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.caches.composite import RollbackList
@@ -62,7 +62,7 @@ def load_heads(tensors: HeadTensors, parts: TargetParts) -> PredictionHeads:
     pattern = head_pattern(tensors.config)
     count = tensors.config.count("num_nextn_predict_layers", 0)
     stages = [_load_stage(tensors, parts, pattern, step * len(pattern)) for step in range(count)]
-    return PredictionHeads.of(stages, parts, tensors, max_proposals=max(count, ITERATED_PROPOSALS))
+    return PredictionHeads.of(stages, parts, tensors)
 
 
 def _load_stage(tensors: HeadTensors, parts: TargetParts, pattern: str, start: int) -> Stage:

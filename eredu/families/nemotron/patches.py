@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import mlx.core as mx
 
-from eredu.families.decode_rows import BLOCK_ROWS, NOTED_ROWS
-from eredu.families.mlx_lm_patches import Patch, override
+from eredu.families.mlx_lm_patches import BLOCK_ROWS, NOTED_ROWS, Patch, override
 from eredu.families.routing import group_routing
 from eredu.mlx.taps import note_states
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from eredu.checkpoints.cache_rules import by_layer_types, every, every_nth_full, window_of
-from eredu.checkpoints.caches import FULL, RECURRENT, LayerCache
+from eredu.checkpoints.caches import FULL, RECURRENT, LayerCache, by_layer_types, every, every_nth_full, window_of
 from eredu.checkpoints.config import ModelConfig
 from eredu.checkpoints.family import Family
 
@@ -25,10 +24,7 @@ FULL_ATTENTION = Family(
 
 LAYERS_BY_TYPE = Family(folder="plain", model_types=("olmo3", "exaone4"), caches=by_layer_types, gguf=("exaone4",))
 COHERE = Family(
-    folder="plain",
-    model_types=("cohere2",),
-    caches=every_nth_full("sliding_window_pattern", 4),
-    gguf=("cohere2",),
+    folder="plain", model_types=("cohere2",), caches=every_nth_full("sliding_window_pattern", 4), gguf=("cohere2",)
 )
 
 

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from eredu.checkpoints.cache_rules import by_layer_types
-from eredu.checkpoints.caches import FOLLOWED, FULL, LayerCache
+from eredu.checkpoints.caches import FOLLOWED, FULL, LayerCache, by_layer_types
 from eredu.checkpoints.config import ModelConfig
-from eredu.checkpoints.family import (
-    Family,
-    HeadClaim,
-    HeadFacts,
-    attention_weights,
-    claimed_heads,
-    weights,
-)
+from eredu.checkpoints.family import Family, HeadClaim, HeadFacts, attention_weights, claimed_heads, weights
 
 
 def caches(config: ModelConfig) -> list[LayerCache | None]:

@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import mlx.core as mx
 
-from eredu.families.decode_rows import NOTED_ROWS
-from eredu.families.mlx_lm_patches import Patch, override
+from eredu.families.mlx_lm_patches import NOTED_ROWS, Patch, override
 from eredu.mlx.gated_rows import lend_gated_delta
 from eredu.mlx.taps import note_states
 
