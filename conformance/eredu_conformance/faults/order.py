@@ -17,25 +17,9 @@ from eredu_reference.verification import Verification
 Tokens = tuple[int, ...]
 
 
-def _unwaited(verification: Verification) -> tuple[Output, ...]:
-    return verification.buffer
-
-
 def _last_row_unwaited(verification: Verification) -> tuple[Output, ...]:
     early = verification.buffer[-1]
     return (*verification.wait()[:-1], early)
-
-
-def _inputs_stay(committed: int, inputs: int) -> int:
-    return committed - 1 + inputs
-
-
-def _one_too_short(committed: int, inputs: int) -> int:
-    return committed - 1 - int(inputs > 0)
-
-
-def _proposals_published(output: Tokens, proposals: Tokens) -> Tokens:
-    return output + proposals
 
 
 def _round_counted(books: Statistics, proposals: Tokens) -> Statistics:
@@ -48,10 +32,6 @@ def _steps(*settlement: RoundStep) -> tuple[RoundStep, ...]:
 
 def _branch_resolved_counts(switch: Adaptive, planned: int) -> Adaptive:
     return replace(switch, resolved=switch.resolved + 1, wasted=switch.wasted + planned) if planned else switch
-
-
-def _always_cancelled(finish: FinishReason | None) -> FinishReason:  # noqa: ARG001
-    return FinishReason.CANCELLED
 
 
 def _rewinds_to_the_round() -> Mapping[str, object]:
@@ -71,7 +51,6 @@ FAULTS = (
     Fault(
         name="commit-comes-last",
         rule="commit.order",
-        source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="State and events are out while the cache still holds rejected rows; whoever reads it then reads them.",
         replace={"steps": _steps(RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.COMMIT, RoundStep.END)},
@@ -79,7 +58,6 @@ FAULTS = (
     Fault(
         name="end-announced-before-the-last-tokens",
         rule="events.append-only",
-        source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="The end of the output is announced, and then its last tokens arrive at a caller who has left.",
         replace={"steps": _steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.END, RoundStep.PUBLISH)},
@@ -87,7 +65,6 @@ FAULTS = (
     Fault(
         name="round-published-twice",
         rule="events.one-publication-a-commit",
-        source="constructed",
         killed_by="path.equals-reference/table/rejection/k3",
         story="Two parts of an engine both think that publishing is theirs.",
         replace={
@@ -97,7 +74,6 @@ FAULTS = (
     Fault(
         name="second-verification-submitted",
         rule="scheduling.in-flight-bound",
-        source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="A retry submits the block again while it is in flight; only one of the two is ever waited for.",
         replace={
@@ -111,7 +87,6 @@ FAULTS = (
     Fault(
         name="branch-drafted-after-the-wait",
         rule="lookahead.while-in-flight",
-        source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="The branch is drafted when the verification is over already: all its cost, none of its use.",
         replace={
@@ -127,7 +102,6 @@ FAULTS = (
     Fault(
         name="cancelled-branch-counts-as-resolved",
         rule="adaptive.window",
-        source="constructed",
         killed_by="scripted.cancelled-switch",
         story="A branch that was given up with its round is held against lookahead.",
         replace={"cancelled_switch": _branch_resolved_counts},
@@ -135,10 +109,9 @@ FAULTS = (
     Fault(
         name="finished-request-cancelled",
         rule="cancellation.nothing-submitted-at-once",
-        source="constructed",
         killed_by="path.cancelled-at-the-end/table-near/greedy",
         story="A cancellation that comes with the last tokens turns a finished output into a cancelled one.",
-        replace={"cancelled_finish": _always_cancelled},
+        replace={"cancelled_finish": lambda *_: FinishReason.CANCELLED},
     ),
     Fault(
         name="callback-rewinds-its-own-round",
@@ -154,7 +127,7 @@ FAULTS = (
         source="sgl-project/sglang 22113, llama.cpp 27572",
         killed_by="path.equals-reference/table/rejection/k3",
         story="The consumer's stream does not wait for the producer's, and reads what the buffer held before.",
-        replace={"await_rows": _unwaited},
+        replace={"await_rows": lambda verification: verification.buffer},
     ),
     Fault(
         name="last-row-read-early",
@@ -167,7 +140,6 @@ FAULTS = (
     Fault(
         name="block-drafted-twice",
         rule="scheduling.phase-edges",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/greedy/off",
         story="A request that is ready to submit is drafted for once more: an edge that its life cycle does not have.",
         replace={
@@ -177,7 +149,6 @@ FAULTS = (
     Fault(
         name="published-before-the-commit",
         rule="commit.failure-changes-nothing",
-        source="constructed",
         killed_by="trace.cancelled/table-near/rejection",
         story="Tokens are shown while the cache is still being trimmed; a failure then cannot take them back.",
         replace={"steps": _steps(RoundStep.PUBLISH, RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.END)},
@@ -185,7 +156,6 @@ FAULTS = (
     Fault(
         name="published-before-the-installation",
         rule="events.after-commit",
-        source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="A callback sees tokens of which the request's state knows nothing yet.",
         replace={"steps": _steps(RoundStep.COMMIT, RoundStep.PUBLISH, RoundStep.INSTALL, RoundStep.END)},
@@ -204,7 +174,7 @@ FAULTS = (
         source="oMLX 2235",
         killed_by="trace.cancelled/table-near/*",
         story="A request is cancelled with a verification in flight, and its rows stay in the cache that is reused.",
-        replace={"abandoned_length": _inputs_stay},
+        replace={"abandoned_length": lambda committed, inputs: committed - 1 + inputs},
     ),
     Fault(
         name="given-up-round-takes-a-row-along",
@@ -212,7 +182,7 @@ FAULTS = (
         source="ml-explore/mlx-lm 1528",
         killed_by="trace.cancelled/table-near/greedy",
         story="The rewind of a cancelled round is off by one and removes a committed row.",
-        replace={"abandoned_length": _one_too_short},
+        replace={"abandoned_length": lambda committed, inputs: committed - 1 - int(inputs > 0)},
     ),
     Fault(
         name="cancelled-proposals-published",
@@ -220,7 +190,7 @@ FAULTS = (
         source="vllm-project/vllm 49620",
         killed_by="trace.cancelled/table-near/greedy",
         story="On cancellation the proposals in flight are flushed to the caller.",
-        replace={"cancelled_output": _proposals_published},
+        replace={"cancelled_output": lambda output, proposals: output + proposals},
     ),
     Fault(
         name="cancelled-round-counted",
