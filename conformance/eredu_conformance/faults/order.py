@@ -26,8 +26,9 @@ def _round_counted(books: Statistics, proposals: Tokens) -> Statistics:
     return replace(books, rounds=books.rounds + 1, drafted=books.drafted + len(proposals))
 
 
-def _steps(*settlement: RoundStep) -> tuple[RoundStep, ...]:
-    return (RoundStep.DRAFT, RoundStep.SUBMIT, RoundStep.BRANCH, RoundStep.WAIT, RoundStep.RESOLVE, *settlement)
+def _steps(order: str) -> tuple[RoundStep, ...]:
+    """The steps of a round by their names."""
+    return tuple(RoundStep(name) for name in order.split())
 
 
 def _branch_resolved_counts(switch: Adaptive, planned: int) -> Adaptive:
@@ -53,51 +54,35 @@ FAULTS = (
         rule="commit.order",
         killed_by="trace.lookahead/table-near/greedy",
         story="State and events are out while the cache still holds rejected rows; whoever reads it then reads them.",
-        replace={"steps": _steps(RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.COMMIT, RoundStep.END)},
+        replace={"steps": _steps("draft submit branch wait resolve install publish commit end")},
     ),
     Fault(
         name="end-announced-before-the-last-tokens",
         rule="events.append-only",
         killed_by="trace.lookahead/table-near/greedy",
         story="The end of the output is announced, and then its last tokens arrive at a caller who has left.",
-        replace={"steps": _steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.END, RoundStep.PUBLISH)},
+        replace={"steps": _steps("draft submit branch wait resolve commit install end publish")},
     ),
     Fault(
         name="round-published-twice",
         rule="events.one-publication-a-commit",
         killed_by="path.equals-reference/table/rejection/k3",
         story="Two parts of an engine both think that publishing is theirs.",
-        replace={
-            "steps": _steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.PUBLISH, RoundStep.END)
-        },
+        replace={"steps": _steps("draft submit branch wait resolve commit install publish publish end")},
     ),
     Fault(
         name="second-verification-submitted",
         rule="scheduling.in-flight-bound",
         killed_by="trace.lookahead/table-near/greedy",
         story="A retry submits the block again while it is in flight; only one of the two is ever waited for.",
-        replace={
-            "steps": (
-                RoundStep.DRAFT,
-                RoundStep.SUBMIT,
-                *_steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.END)[1:],
-            )
-        },
+        replace={"steps": _steps("draft submit submit branch wait resolve commit install publish end")},
     ),
     Fault(
         name="branch-drafted-after-the-wait",
         rule="lookahead.while-in-flight",
         killed_by="trace.lookahead/table-near/greedy",
         story="The branch is drafted when the verification is over already: all its cost, none of its use.",
-        replace={
-            "steps": (
-                RoundStep.DRAFT,
-                RoundStep.SUBMIT,
-                RoundStep.WAIT,
-                RoundStep.BRANCH,
-                *_steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.END)[4:],
-            )
-        },
+        replace={"steps": _steps("draft submit wait branch resolve commit install publish end")},
     ),
     Fault(
         name="cancelled-branch-counts-as-resolved",
@@ -142,23 +127,21 @@ FAULTS = (
         rule="scheduling.phase-edges",
         killed_by="state.books-equal-reference/table-equal/greedy/off",
         story="A request that is ready to submit is drafted for once more: an edge that its life cycle does not have.",
-        replace={
-            "steps": (RoundStep.DRAFT, *_steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.END))
-        },
+        replace={"steps": _steps("draft draft submit branch wait resolve commit install publish end")},
     ),
     Fault(
         name="published-before-the-commit",
         rule="commit.failure-changes-nothing",
         killed_by="trace.cancelled/table-near/rejection",
         story="Tokens are shown while the cache is still being trimmed; a failure then cannot take them back.",
-        replace={"steps": _steps(RoundStep.PUBLISH, RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.END)},
+        replace={"steps": _steps("draft submit branch wait resolve publish commit install end")},
     ),
     Fault(
         name="published-before-the-installation",
         rule="events.after-commit",
         killed_by="trace.lookahead/table-near/greedy",
         story="A callback sees tokens of which the request's state knows nothing yet.",
-        replace={"steps": _steps(RoundStep.COMMIT, RoundStep.PUBLISH, RoundStep.INSTALL, RoundStep.END)},
+        replace={"steps": _steps("draft submit branch wait resolve commit publish install end")},
     ),
     Fault(
         name="installed-before-the-commit",
@@ -166,7 +149,7 @@ FAULTS = (
         source="ml-explore/mlx-lm 1740",
         killed_by="trace.rounds/table-near/greedy",
         story="The state says that a round is done, and then trimming the cache fails.",
-        replace={"steps": _steps(RoundStep.INSTALL, RoundStep.COMMIT, RoundStep.PUBLISH, RoundStep.END)},
+        replace={"steps": _steps("draft submit branch wait resolve install commit publish end")},
     ),
     Fault(
         name="given-up-round-stays-in-the-cache",
