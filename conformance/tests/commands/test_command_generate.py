@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from eredu.commands import generate as generate_module
-from eredu.contract.events import Event, TokensCommitted
 from eredu_conformance.crafted import PairDirectories
 
 CommandLine = Callable[..., Any]
@@ -152,18 +151,18 @@ def test_interrupt_keeps_what_was_printed(
     eredu_command: CommandLine, pair: PairDirectories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = eredu_command(*words(pair)).stdout
-    stream, printed = generate_module._stream, []
+    write, printed = generate_module._write, []
 
-    def interrupted(event: Event) -> None:
-        stream(event)
-        if isinstance(event, TokensCommitted):
-            printed.append(event.text)
-            if len(printed) == 3:
-                raise KeyboardInterrupt
+    def interrupted(text: str) -> None:
+        write(text)
+        printed.append(text)
+        if len(printed) == 3:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(generate_module, "_stream", interrupted)
+    monkeypatch.setattr(generate_module, "_write", interrupted)
     ran = eredu_command(*words(pair))
     assert ran.status == 130
-    assert ran.stdout == "".join(printed) + "\n"
-    assert whole.startswith("".join(printed))
+    assert ran.stdout == "".join(printed)
+    assert printed[3:] == ["\n"]
+    assert whole.startswith("".join(printed[:3]))
     assert ran.stderr == "interrupted\n"
