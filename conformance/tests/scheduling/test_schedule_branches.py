@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
-from eredu_conformance.subjects.table_pairs import Script
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.table_pairs import Script
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 
 SCRIPT = Script(64, (60,), tuple(range(60)))
 STEADY = MtpSchedulerOptions(adaptive_lookahead=False)

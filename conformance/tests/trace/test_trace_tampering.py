@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eredu_conformance.subjects.random_schedule import run_random_schedule
+from eredu_conformance.harness.random_schedule import run_random_schedule
 from eredu_spec.events import ACTIONS, FIELDS
 from eredu_spec.trace import TraceFormError, check
 
