@@ -32,12 +32,12 @@ from eredu.loaded import LoadedModel
 from eredu.prepared import PreparedRequest
 from eredu.scheduling.round_log import RoundLog
 from eredu.scheduling.scheduler import SpeculativeScheduler
+from eredu_conformance.harness.automaton import automaton_constraint
+from eredu_conformance.harness.grammar_state import GrammarState
 from eredu_conformance.protocol.capabilities import Capabilities, Feature
 from eredu_conformance.protocol.errors import SkippedRunError
 from eredu_conformance.protocol.options import Acceptance, RunOptions, Schedule
 from eredu_conformance.protocol.run import Answer, Finish, Request, Round, Run, RunResult
-from eredu_conformance.subjects.automaton import automaton_constraint
-from eredu_conformance.subjects.grammar_state import GrammarState
 
 MAX_BATCH = 1024
 """No limit of the scheduler's: a bound on what one run of the suite may ask."""

@@ -21,7 +21,7 @@ import eredu
 from eredu.contract.errors import CheckpointError, OptionError
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.mlx.adapter import SIGNATURES, is_quantized, load_directory
-from eredu_conformance.tiny_models import TinyDecoder
+from eredu_conformance.harness.tiny_models import TinyDecoder
 
 PREFIX_ONLY = {"mlx_lm.generate.generate_step", "mlx_lm.generate.speculative_generate_step"}
 SOURCES = sorted(Path(eredu.__file__).parent.rglob("*.py"))
