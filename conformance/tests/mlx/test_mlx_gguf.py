@@ -301,6 +301,7 @@ def test_damaged_headers_never_crash_the_process(tmp_path: Path, seed: int) -> N
     write(tmp_path / "model.gguf", DECODER, Type.Q4_1, metadata={"tokenizer.tokens": ["a", "b", "c"]})
     script = f"""
         import random, pathlib
+        from eredu.checkpoints.gguf_header import read_gguf_header
         from eredu.contract.errors import CheckpointError
         from eredu.mlx.gguf import load_gguf
         source = pathlib.Path({str(tmp_path / "model.gguf")!r})
