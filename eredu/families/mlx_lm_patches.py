@@ -22,7 +22,7 @@ import mlx.nn as nn
 
 from eredu.contract.options import MAX_PROPOSALS
 from eredu.families.registry import parts_named
-from eredu.mlx.adapter import LanguageModel, evaluate_model
+from eredu.mlx.adapter import LanguageModel, class_of, evaluate_model
 
 Methods = Callable[[type[Any]], dict[str, Any]]
 """Makes the methods of a subclass from the class that it is to be derived from."""
@@ -31,7 +31,6 @@ BLOCK_ROWS = MAX_PROPOSALS + 1
 NOTED_ROWS = 17
 """Rows of the longest block whose states are kept for rollback: more would cost more memory than time."""
 _CHANGED = "_eredu_patches"
-_MODELS = "mlx_lm.models."
 
 
 @dataclass(frozen=True)
@@ -75,12 +74,6 @@ def override(module: Any, methods: Methods) -> None:
 def known_patches() -> tuple[Patch, ...]:
     """The patches of all folders."""
     return tuple(patch for part in parts_named("patches").values() for patch in part.PATCHES)
-
-
-def class_of(module: object) -> str:
-    """Module and class in `mlx_lm.models`, of a patched or tapped module too."""
-    kind = type(module)
-    return f"{kind.__module__.removeprefix(_MODELS)}.{kind.__name__}"
 
 
 def _apply(module: nn.Module, patches: tuple[Patch, ...]) -> None:

@@ -14,9 +14,8 @@ from typing import Any, cast
 import mlx.core as mx
 import mlx.nn as nn
 
-from eredu.families.mlx_lm_patches import class_of
 from eredu.families.registry import parts_named
-from eredu.mlx.adapter import LanguageModel
+from eredu.mlx.adapter import LanguageModel, class_of
 from eredu.mlx.caches.recurrent import Recurrence, State
 from eredu.mlx.taps import Recording, tap
 
