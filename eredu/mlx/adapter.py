@@ -279,6 +279,12 @@ def quantize_as_stored(module: nn.Module, arrays: Mapping[str, mx.array]) -> Non
     nn.quantize(module, class_predicate=settings)
 
 
+def class_of(module: object) -> str:
+    """Module and class in `mlx_lm.models`, of a patched or tapped module too."""
+    kind = type(module)
+    return f"{kind.__module__.removeprefix('mlx_lm.models.')}.{kind.__name__}"
+
+
 def evaluate_model(model: nn.Module) -> None:
     """Evaluate every array of a model, private ones (rotary frequencies) too.
 
