@@ -15,7 +15,7 @@ from eredu.mlx.acceptance import reject, verify_block
 from eredu.mlx.draws import draw, key_rows
 from eredu.mlx.history import HistoryRows
 from eredu.mlx.masks import mask_rows
-from eredu.mlx.models import TargetModel
+from eredu.mlx.models import FittedModel
 from eredu.mlx.placement import Completion, Placement
 from eredu.mlx.rows import process_rows
 from eredu.mlx.summary import Summary
@@ -30,7 +30,7 @@ class Verifier:
         records: Whether what the tapped modules saw is kept for the drafter.
     """
 
-    def __init__(self, target: TargetModel, placement: Placement, *, records: bool) -> None:
+    def __init__(self, target: FittedModel, placement: Placement, *, records: bool) -> None:
         self._target = target
         self._placement = placement
         self._records = records
