@@ -206,15 +206,14 @@ class RequestStatistics:
     def _identities(self) -> dict[str, int]:
         """What must be equal, as differences."""
         lengths = self.rounds_by_length
+        proposals = (self.accepted, self.rejected, self.unexamined)
+        lookahead = (self.lookahead_consumed, self.lookahead_reused, self.lookahead_discarded)
         longer = tuple(sum(lengths[place + 1 :]) for place in range(len(self.accepted_by_position)))
         return {
             # rule: statistics.emitted-balance
             "emitted = accepted + target_tokens": self.emitted - self.accepted - self.target_tokens,
             # rule: statistics.proposals-balance
-            "drafted = accepted + rejected + unexamined": self.drafted
-            - self.accepted
-            - self.rejected
-            - self.unexamined,
+            "drafted = accepted + rejected + unexamined": self.drafted - sum(proposals),
             "target_rows = rounds + drafted": self.target_rows - self.rounds - self.drafted,
             "rounds = sum of rounds_by_length": self.rounds - sum(lengths),
             "rounds = sum of clipped": self.rounds - sum(count for _, count in self.clipped),
@@ -224,25 +223,18 @@ class RequestStatistics:
                 abs(mine - other) for mine, other in zip(self.accepted_by_position, longer, strict=True)
             ),
             # rule: statistics.lookahead-balance
-            "lookahead_drafted = consumed + reused + discarded": self.lookahead_drafted
-            - self.lookahead_consumed
-            - self.lookahead_reused
-            - self.lookahead_discarded,
+            "lookahead_drafted = consumed + reused + discarded": self.lookahead_drafted - sum(lookahead),
             "lookahead_promoted = bonus_matches": self.lookahead_promoted - self.bonus_matches,
             "lookahead_promoted = lookahead_consumed": self.lookahead_promoted - self.lookahead_consumed,
         }
 
     def _orders(self) -> dict[str, tuple[int, ...]]:
         """What must not decrease from left to right."""
+        compared, blocks = self.bonus_matches + self.bonus_mismatches, self.lookahead_blocks
         return {
             "0, rejected, target_tokens, rounds": (0, self.rejected, self.target_tokens, self.rounds),
             "0, unexamined": (0, self.unexamined),
-            "0, bonus_matches + bonus_mismatches, lookahead_blocks, rounds": (
-                0,
-                self.bonus_matches + self.bonus_mismatches,
-                self.lookahead_blocks,
-                self.rounds,
-            ),
+            "0, bonus_matches + bonus_mismatches, lookahead_blocks, rounds": (0, compared, blocks, self.rounds),
             "0, bonus_mismatches, lookahead_discarded": (0, self.bonus_mismatches, self.lookahead_discarded),
             "0, lookahead_reused": (0, self.lookahead_reused),
             "drafted_by_position, last to first, rounds": (*reversed(self.drafted_by_position), self.rounds),

@@ -14,12 +14,11 @@ from typing import Any, cast
 import mlx.nn as nn
 
 from eredu.families.folders import parts_named
-from eredu.mlx.adapter import LanguageModel, evaluate_model
+from eredu.mlx.adapter import MODELS, LanguageModel, evaluate_model
 
 Methods = Callable[[type[Any]], dict[str, Any]]
 """Makes the methods of a subclass from the class that it is to be derived from."""
 _CHANGED = "_eredu_patches"
-_MODELS = "mlx_lm.models."
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def known_patches() -> tuple[Patch, ...]:
 def class_of(module: object) -> str:
     """Module and class in `mlx_lm.models`, of a patched or tapped module too."""
     kind = type(module)
-    return f"{kind.__module__.removeprefix(_MODELS)}.{kind.__name__}"
+    return f"{kind.__module__.removeprefix(MODELS)}.{kind.__name__}"
 
 
 def _apply(module: nn.Module, patches: dict[str, tuple[Patch, ...]]) -> None:

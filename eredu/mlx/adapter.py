@@ -28,25 +28,13 @@ from eredu.checkpoints.rotary import with_flat_rotary
 from eredu.contract.errors import CapabilityError, CheckpointError
 
 __all__ = [
-    "AppendCache",
     "CacheList",
-    "LanguageModel",
-    "Split",
-    "build_llama",
-    "cast_model",
-    "confirm_split",
-    "evaluate_model",
     "gated_delta_decay",
     "gated_delta_update",
-    "is_quantized",
-    "load_directory",
-    "make_caches",
     "normalize_qk",
-    "patch_attention",
-    "quantize_as_stored",
     "ssm_update",
-    "widened",
 ]
+"""What is passed on as mlx-lm has it."""
 
 AppendCache = KVCache
 """mlx-lm's plain key-value cache, which eredu's cache extends."""
@@ -205,7 +193,9 @@ def build_llama(config: dict[str, Any]) -> nn.Module:
     return cast(nn.Module, llama.Model(llama.ModelArgs.from_dict(config)))
 
 
-LENDING = frozenset({"mlx_lm.models.llama", "mlx_lm.models.qwen2", "mlx_lm.models.qwen3"})
+MODELS = "mlx_lm.models."
+"""Where the modules of its decoders are."""
+LENDING = frozenset({"llama", "qwen2", "qwen3"})
 """Modules whose decoders attend by one call of `scaled_dot_product_attention`, with nothing but a causal mask."""
 
 
@@ -216,7 +206,7 @@ def patch_attention(model: LanguageModel) -> bool:
     cache first and is the original for every other cache.
     """
     module: Any = sys.modules[type(model).__module__]
-    if module.__name__ not in LENDING:
+    if module.__name__.removeprefix(MODELS) not in LENDING:
         return False
     original = module.scaled_dot_product_attention
     if not hasattr(original, "__wrapped__"):
