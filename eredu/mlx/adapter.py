@@ -45,7 +45,6 @@ class LanguageModel(Protocol):
 
     def __call__(self, inputs: mx.array, cache: list[Any] | None = None) -> mx.array:
         """Feed tokens behind what the caches hold."""
-        ...
 
 
 @dataclass(frozen=True)
