@@ -99,23 +99,26 @@ class Check:
     Attributes:
         id: `kind.claim/case/setting…`; never reused for another claim.
         rule: The rule of the spec that a failure breaks.
-        kind: What it looks at.
-        tier: The smallest tier that has it.
         about: The claim in a sentence.
-        needs: What the subject must declare.
         run: Does it.
+        tier: The smallest tier that has it.
+        needs: What the subject must declare.
         family: The model family that it is about; None for the rules of an engine.
     """
 
     id: str
     rule: str
-    kind: Kind
-    tier: Tier
     about: str
     run: Run = field(repr=False)
+    tier: Tier = Tier.QUICK
     needs: Needs = Needs()
     family: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.id.startswith(f"{self.kind.value}."):
-            raise ValueError(f"the check {self.id!r} is of kind {self.kind.value}; its id must start with that")
+        if self.id.partition(".")[0] not in set(Kind):
+            raise ValueError(f"the check {self.id!r} is of no kind; its id must start with one of {', '.join(Kind)}")
+
+    @property
+    def kind(self) -> Kind:
+        """What it looks at: the first word of its id."""
+        return Kind(self.id.partition(".")[0])

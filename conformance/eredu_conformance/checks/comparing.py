@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from eredu_conformance.checks.expected_output import ExpectedOutput
-from eredu_conformance.checks.finding import CheckFailure, Counterexample
+from eredu_conformance.checks.finding import CheckFailure
 from eredu_conformance.checks.shrinking import shrink
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
@@ -70,14 +70,10 @@ def require_equal(session: SubjectSession, trial: Trial, due: Due, *, what: str)
         smallest, found = trial, verdict(trial)
     if found is None:
         raise CheckFailure(
-            Counterexample(
-                message=f"{what}: they differed once and agree when asked again, so one of them does not repeat itself",
-                case=trial.describe(),
-            )
+            f"{what}: they differed once and agree when asked again, so one of them does not repeat itself",
+            case=trial.describe(),
         )
     index, place, message = found
     request = smallest.requests[index]
     right = due(smallest)[index].tokens[:place]
-    raise CheckFailure(
-        Counterexample(message=f"{what}: {message}", history=request.prompt + right, case=smallest.describe())
-    )
+    raise CheckFailure(f"{what}: {message}", history=request.prompt + right, case=smallest.describe())

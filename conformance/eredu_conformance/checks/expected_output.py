@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eredu_conformance.crafted import CraftedCheckpoint
+from eredu_conformance.harness.automaton import automaton_constraint
 from eredu_conformance.protocol import Answer, Finish, Request, RunOptions
-from eredu_conformance.subjects.automaton import automaton_constraint
 from eredu_reference import DfaConstraint, Sampling
 from eredu_reference.constraint import is_complete, mask_of, state_after
 from eredu_reference.rows import processed_row

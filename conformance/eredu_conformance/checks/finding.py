@@ -38,8 +38,15 @@ class Counterexample:
 
 
 class CheckFailure(Exception):  # noqa: N818 - a finding about the subject, not an error of the suite
-    """Raised by a check that found a counterexample."""
+    """Raised by a check that found a counterexample, with the attributes of `Counterexample`."""
 
-    def __init__(self, counterexample: Counterexample) -> None:
-        super().__init__(counterexample.message)
-        self.counterexample = counterexample
+    def __init__(
+        self,
+        message: str,
+        *,
+        history: tuple[int, ...] = (),
+        case: Mapping[str, Any] | None = None,
+        figures: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.counterexample = Counterexample(message=message, history=history, case=case or {}, figures=figures or {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eredu_conformance.checks.finding import CheckFailure, Counterexample
+from eredu_conformance.checks.finding import CheckFailure
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import CheckpointPair, PairDirectories
 from eredu_conformance.protocol import (
@@ -67,11 +67,9 @@ class SubjectSession:
             case Errored(message=message, detail=detail):
                 last = "\n".join(detail.strip().splitlines()[-3:])
                 raise CheckFailure(
-                    Counterexample(
-                        message=f"the run ended without an answer: {message}" + (f"\n{last}" if last else ""),
-                        history=trial.requests[0].prompt,
-                        case=trial.describe(),
-                    )
+                    f"the run ended without an answer: {message}" + (f"\n{last}" if last else ""),
+                    history=trial.requests[0].prompt,
+                    case=trial.describe(),
                 )
             case Ok(result=result):
                 self.tokens += sum(len(answer.tokens) for answer in result.answers)

@@ -25,7 +25,6 @@ class BigramCheckpoint(CraftedCheckpoint):
         shift: Added to every logit. The law does not see it; a penalty that tests the sign of a logit does.
     """
 
-    probabilities: Tensor
     shift: float = 0.0
 
     def __post_init__(self) -> None:
@@ -33,11 +32,6 @@ class BigramCheckpoint(CraftedCheckpoint):
         if self.probabilities.shape[0] != self.vocabulary:
             raise ValueError(f"{self.name}: the table has shape {self.probabilities.shape}; expected a square")
         self._check_vocabulary()
-
-    @property
-    def vocabulary(self) -> int:
-        """Width of the table."""
-        return int(self.probabilities.shape[-1])
 
     @property
     def decoder(self) -> Decoder:

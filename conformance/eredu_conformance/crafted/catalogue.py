@@ -46,6 +46,12 @@ def _bigram(name: str, probabilities: Tensor, **options: object) -> BigramCheckp
     return BigramCheckpoint(name=name, probabilities=probabilities, **options)  # type: ignore[arg-type]
 
 
+def _pair(
+    name: str, target: CraftedCheckpoint, draft: CraftedCheckpoint, prompt: tuple[int, ...], aim: str
+) -> CheckpointPair:
+    return CheckpointPair(name=name, target=target, draft=draft, prompt=prompt, aim=aim)
+
+
 def _forgetful(generator: np.random.Generator, vocabulary: int) -> Tensor:
     """Memory gains under which a token makes itself less likely, so that the output keeps moving."""
     return np.asarray(generator.normal(0, 3, (vocabulary, vocabulary)) - 12 * np.eye(vocabulary))
@@ -63,16 +69,12 @@ def _table_pairs() -> tuple[CheckpointPair, ...]:
     ending_draft = _bigram("table-5-eos-draft", random_table(17, (5, 5)), eos=4)
     far = _bigram("table-4-far", random_table(12, (4, 4)))
     return (
-        CheckpointPair(name="table", target=small, draft=far, prompt=(0, 2), aim="p and q differ everywhere"),
-        CheckpointPair(name="table-near", target=small, draft=near, prompt=(1,), aim="most proposals are accepted"),
-        CheckpointPair(name="table-equal", target=small, draft=small, prompt=(3, 1), aim="p = q: no proposal fails"),
-        CheckpointPair(name="table-wide", target=wide, draft=wide_draft, prompt=(7, 40), aim="64 ids, peaked rows"),
-        CheckpointPair(
-            name="table-eos",
-            target=ending,
-            draft=ending_draft,
-            prompt=(0, 1),
-            aim="EOS has probability everywhere; target logits have both signs",
+        _pair("table", small, far, (0, 2), "p and q differ everywhere"),
+        _pair("table-near", small, near, (1,), "most proposals are accepted"),
+        _pair("table-equal", small, small, (3, 1), "p = q: no proposal fails"),
+        _pair("table-wide", wide, wide_draft, (7, 40), "64 ids, peaked rows"),
+        _pair(
+            "table-eos", ending, ending_draft, (0, 1), "EOS has probability everywhere; target logits have both signs"
         ),
     )
 
@@ -89,27 +91,23 @@ def _extreme_pairs() -> tuple[CheckpointPair, ...]:
     ties = _bigram("ties-4", np.full((4, 4), 0.25))
     half_ties = _bigram("half-ties-4", np.array([[0, 0.5, 0.5, 0]] * 4))
     return (
-        CheckpointPair(
-            name="disjoint",
-            target=_bigram("even-6", even),
-            draft=_bigram("odd-6", odd),
-            prompt=(0,),
-            aim="no token has both p > 0 and q > 0: every proposal fails",
+        _pair(
+            "disjoint",
+            _bigram("even-6", even),
+            _bigram("odd-6", odd),
+            (0,),
+            "no token has both p > 0 and q > 0: every proposal fails",
         ),
-        CheckpointPair(
-            name="holes", target=holes, draft=other_holes, prompt=(5, 0), aim="tokens with p = 0 < q and q = 0 < p"
+        _pair("holes", holes, other_holes, (5, 0), "tokens with p = 0 < q and q = 0 < p"),
+        _pair("cycle", cycle, cycle, (2, 3), "one possible output, right draft"),
+        _pair(
+            "cycle-wrong",
+            cycle,
+            _bigram("cycle-8-by-3", cycle_table(8, 3)),
+            (2, 3),
+            "one possible output, every proposal wrong",
         ),
-        CheckpointPair(name="cycle", target=cycle, draft=cycle, prompt=(2, 3), aim="one possible output, right draft"),
-        CheckpointPair(
-            name="cycle-wrong",
-            target=cycle,
-            draft=_bigram("cycle-8-by-3", cycle_table(8, 3)),
-            prompt=(2, 3),
-            aim="one possible output, every proposal wrong",
-        ),
-        CheckpointPair(
-            name="ties", target=ties, draft=half_ties, prompt=(3,), aim="equal maxima: greedy takes the lowest id"
-        ),
+        _pair("ties", ties, half_ties, (3,), "equal maxima: greedy takes the lowest id"),
     )
 
 
@@ -128,13 +126,9 @@ def _lag_pairs() -> tuple[CheckpointPair, ...]:
     far = LagCheckpoint(name="lag-5", probabilities=mix(random_table(35, (4, 4, 4)), sum_table(4, 1), 0.4), lag=5)
     marginal = _bigram("lag-5-draft", np.asarray(far.probabilities.mean(axis=1)))
     return (
-        CheckpointPair(
-            name="order-2", target=order_two, draft=order_two_draft, prompt=(0, 3, 1), aim="P(next | two tokens)"
-        ),
-        CheckpointPair(
-            name="path", target=path, draft=path_draft, prompt=(1, 6), aim="one possible output, draft half right"
-        ),
-        CheckpointPair(name="lag-5", target=far, draft=marginal, prompt=(0, 1, 2, 3), aim="the row five back decides"),
+        _pair("order-2", order_two, order_two_draft, (0, 3, 1), "P(next | two tokens)"),
+        _pair("path", path, path_draft, (1, 6), "one possible output, draft half right"),
+        _pair("lag-5", far, marginal, (0, 1, 2, 3), "the row five back decides"),
     )
 
 
@@ -150,16 +144,14 @@ def _memory_pairs() -> tuple[CheckpointPair, ...]:
         architecture=_QWEN3,
     )
     return (
-        CheckpointPair(
-            name="counts",
-            target=counts,
-            draft=_bigram("counts-6-draft", random_table(44, (6, 6))),
-            prompt=(0, 1, 1, 5),
-            aim="the counts of all tokens decide, a draft without memory",
+        _pair(
+            "counts",
+            counts,
+            _bigram("counts-6-draft", random_table(44, (6, 6))),
+            (0, 1, 1, 5),
+            "the counts of all tokens decide, a draft without memory",
         ),
-        CheckpointPair(
-            name="fading", target=fading, draft=counts, prompt=(2, 4, 0), aim="the order of all rows decides"
-        ),
+        _pair("fading", fading, counts, (2, 4, 0), "the order of all rows decides"),
     )
 
 
@@ -179,13 +171,13 @@ def _position_pairs() -> tuple[CheckpointPair, ...]:
         name="position-13", probabilities=anchored, residues=random_table(54, (13, 6), concentration=0.2)
     )
     return (
-        CheckpointPair(name="position", target=target, draft=draft, prompt=(0, 3), aim="the position modulo 7 decides"),
-        CheckpointPair(
-            name="position-13",
-            target=slow,
-            draft=_bigram("position-13-draft", anchored),
-            prompt=(0, 2, 5),
-            aim="the position modulo 13 decides, a draft without positions",
+        _pair("position", target, draft, (0, 3), "the position modulo 7 decides"),
+        _pair(
+            "position-13",
+            slow,
+            _bigram("position-13-draft", anchored),
+            (0, 2, 5),
+            "the position modulo 13 decides, a draft without positions",
         ),
     )
 
@@ -217,21 +209,9 @@ def _window_pairs() -> tuple[CheckpointPair, ...]:
     )
     plain = _bigram("window-draft", random_table(66, (5, 5)))
     return (
-        CheckpointPair(
-            name="window-4",
-            target=oldest,
-            draft=oldest_draft,
-            prompt=(0, 4, 1),
-            aim="the oldest row of a window of 4 decides, the draft slides too",
+        _pair(
+            "window-4", oldest, oldest_draft, (0, 4, 1), "the oldest row of a window of 4 decides, the draft slides too"
         ),
-        CheckpointPair(
-            name="window-6", target=few, draft=plain, prompt=(3, 0, 2), aim="the counts in a window of 6 decide"
-        ),
-        CheckpointPair(
-            name="window-16",
-            target=many,
-            draft=plain,
-            prompt=(1, 2, 0, 4),
-            aim="the order of the rows in a window of 16 decides",
-        ),
+        _pair("window-6", few, plain, (3, 0, 2), "the counts in a window of 6 decide"),
+        _pair("window-16", many, plain, (1, 2, 0, 4), "the order of the rows in a window of 16 decides"),
     )

@@ -35,17 +35,19 @@ class CraftedCheckpoint(ABC):
         architecture: `model_type` of the directory.
         context_limit: Tokens that fit, prompt and output together, as config.json says.
         eos: Id that config.json names as the end of an output, or None.
+        probabilities: The law's table; its last axis is the next token.
     """
 
     name: str
+    probabilities: Tensor
     architecture: Architecture = Architecture.LLAMA
     context_limit: int = 64
     eos: int | None = None
 
     @property
-    @abstractmethod
     def vocabulary(self) -> int:
-        """Number of token ids."""
+        """Number of token ids: the width of the table."""
+        return int(self.probabilities.shape[-1])
 
     @property
     @abstractmethod

@@ -44,7 +44,6 @@ class LagCheckpoint(CraftedCheckpoint):
             `lag = sliding - 1` the law depends on the very oldest row of the window.
     """
 
-    probabilities: Tensor
     lag: int = 1
     sliding: int | None = None
 
@@ -58,11 +57,6 @@ class LagCheckpoint(CraftedCheckpoint):
         reach = (self.context_limit if self.sliding is None else self.sliding) - 1
         if not 1 <= self.lag <= reach:
             raise ValueError(f"{self.name}: lag was {self.lag}; rows 1 to {reach} back can be seen")
-
-    @property
-    def vocabulary(self) -> int:
-        """Side of the table."""
-        return int(self.probabilities.shape[-1])
 
     @property
     def decoder(self) -> Decoder:

@@ -35,7 +35,6 @@ class MemoryCheckpoint(CraftedCheckpoint):
         sliding: Rows in view, the current one counted; None is all.
     """
 
-    probabilities: Tensor
     gains: Tensor
     fading: float = 0.0
     sliding: int | None = None
@@ -50,11 +49,6 @@ class MemoryCheckpoint(CraftedCheckpoint):
         if self.fading < 0:
             raise ValueError(f"{self.name}: fading was {self.fading}; expected 0 or more")
         self._check_vocabulary()
-
-    @property
-    def vocabulary(self) -> int:
-        """Width of the table."""
-        return int(self.probabilities.shape[-1])
 
     @property
     def decoder(self) -> Decoder:

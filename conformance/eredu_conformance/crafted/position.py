@@ -36,7 +36,6 @@ class PositionCheckpoint(CraftedCheckpoint):
         anchor: The id that begins every prompt.
     """
 
-    probabilities: Tensor
     residues: Tensor
     anchor: int = 0
 
@@ -50,11 +49,6 @@ class PositionCheckpoint(CraftedCheckpoint):
             raise ValueError(f"{self.name}: a residue gives a token probability 0; put zeros into probabilities")
         if np.any(self.probabilities[:, self.anchor] > 0):
             raise ValueError(f"{self.name}: id {self.anchor} is the anchor and must have probability 0 everywhere")
-
-    @property
-    def vocabulary(self) -> int:
-        """Width of the table."""
-        return int(self.probabilities.shape[-1])
 
     @property
     def period(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from eredu_conformance.faults.fault import Fault
-from eredu_reference import AcceptanceRule, RandomSource, Request
+from eredu_reference import RandomSource, Request
 from eredu_reference.acceptance import accepts, greedy_length, rejection_length, residual
 from eredu_reference.constraint import Mask
 from eredu_reference.errors import AcceptanceError
@@ -19,26 +19,10 @@ Coins = Callable[[int], Uniform]
 Rows = Sequence[Row]
 
 
-def _not_strict(coin: Uniform, target: float, draft: float) -> bool:
-    return coin.value * draft <= target
-
-
-def _lenient(coin: Uniform, target: float, draft: float) -> bool:
-    return coin.below(1.05 * target, draft)
-
-
-def _severe(coin: Uniform, target: float, draft: float) -> bool:
-    return coin.below(0.95 * target, draft)
-
-
 def _half_precision(coin: Uniform, target: float, draft: float) -> bool:
     with np.errstate(all="ignore"):
         ratio = np.float16(target) / np.float16(draft)
     return True if np.isnan(ratio) else coin.below(float(ratio))
-
-
-def _zero_q_accepts(coin: Uniform, target: float, draft: float) -> bool:
-    return True if draft <= 0 else accepts(coin, target, draft)
 
 
 def _rounded_coin(source: RandomSource, address: Address) -> Uniform:
@@ -51,14 +35,6 @@ def _absolute_difference(target: Row, draft: Row, weight: float) -> Row:
     excess: Row = np.abs(weight * target - draft)
     result: Row = excess / excess.sum() if excess.any() else excess
     return result
-
-
-def _not_subtracted(target: Row, draft: Row, weight: float) -> Row:  # noqa: ARG001
-    return target
-
-
-def _wrong_way_round(target: Row, draft: Row, weight: float) -> Row:
-    return residual(draft, target, weight)
 
 
 def _forgiving_residual(target: Row, draft: Row, weight: float) -> Row:
@@ -100,10 +76,6 @@ def _all_but_first(proposals: Sequence[int], rows: Rows, drafts: Rows, coin: Coi
     return min(len(proposals), 1) + behind
 
 
-def _all_but_first_greedy(proposals: Sequence[int], rows: Rows) -> int:
-    return min(len(proposals), 1) + greedy_length(proposals[1:], rows[1:])
-
-
 def _number_accepted(
     proposals: Sequence[int], rows: Rows, drafts: Rows, coin: Coins, judge: Callable[..., bool]
 ) -> int:
@@ -111,10 +83,6 @@ def _number_accepted(
         judge(coin(index), float(rows[index][token]), float(drafts[index][token]))
         for index, token in enumerate(proposals)
     )
-
-
-def _threshold_of_weight(weights: Sequence[float], length: int, rows: Rows, drafts: Rows) -> float:  # noqa: ARG001
-    return weights[length]
 
 
 def _threshold_swallowed(weights: Sequence[float], length: int, rows: Rows, drafts: Rows) -> float:
@@ -152,10 +120,6 @@ def _smallest_temperature(request: Request, logits: Row, history: tuple[int, ...
     return softmax(allowed / 1e-2)
 
 
-def _never_greedy(request: Request) -> AcceptanceRule:
-    return request.acceptance
-
-
 def _one_more(proposals: Sequence[int], tokens: Callable[[int], int]) -> int:
     wrong = [index for index, token in enumerate(proposals) if tokens(index) != token]
     return len(proposals) if len(wrong) < 2 else wrong[1]
@@ -168,7 +132,7 @@ FAULTS = (
         source="sgl-project/sglang 35771",
         killed_by="law.exact/law-zeros/t1/rejection/k2/t3",
         story="u <= p / q instead of u < p / q: once in 2^24 coins a token of probability 0 is emitted.",
-        replace={"accepts": _not_strict},
+        replace={"accepts": lambda coin, target, draft: coin.value * draft <= target},
     ),
     Fault(
         name="coin-rounded-to-one",
@@ -181,18 +145,16 @@ FAULTS = (
     Fault(
         name="lenient-acceptance",
         rule="verify.same-law",
-        source="constructed",
         killed_by="law.exact/law-order-2/t1/rejection/k2/t3",
         story="The ratio is multiplied by 1.05 for a higher acceptance; per token the law moves by about 0.01.",
-        replace={"accepts": _lenient},
+        replace={"accepts": lambda coin, target, draft: coin.below(1.05 * target, draft)},
     ),
     Fault(
         name="needless-rejection",
         rule="verify.rejection-below-ratio",
-        source="constructed",
         killed_by="law.exact/law-order-2/t1/rejection/k2/t3",
         story="The ratio is multiplied by 0.95, to be on the safe side. No side is safe.",
-        replace={"accepts": _severe},
+        replace={"accepts": lambda coin, target, draft: coin.below(0.95 * target, draft)},
     ),
     Fault(
         name="ratio-in-half-precision",
@@ -205,11 +167,10 @@ FAULTS = (
     Fault(
         name="q-of-zero-accepts",
         rule="verify.invalid-is-error",
-        source="constructed",
         killed_by="scripted.impossible-numbers",
         story="A drawn proposal with q = 0 shows that the recorded q is wrong; dividing by it would be"
         " infinite, so accept.",
-        replace={"accepts": _zero_q_accepts},
+        replace={"accepts": lambda coin, target, draft: True if draft <= 0 else accepts(coin, target, draft)},
     ),
     Fault(
         name="residual-of-absolute-difference",
@@ -225,15 +186,14 @@ FAULTS = (
         source="vllm-project/vllm 42722",
         killed_by="law.exact/law-order-2/t1/rejection/k2/t3",
         story="A rejected proposal is replaced by a draw from p, which counts the overlap twice.",
-        replace={"residual": _not_subtracted},
+        replace={"residual": lambda target, *_: target},
     ),
     Fault(
         name="residual-the-wrong-way-round",
         rule="verify.residual-positive-part",
-        source="constructed",
         killed_by="law.exact/law-order-2/t1/rejection/k2/t3",
         story="q - p instead of p - q: the arguments are swapped.",
-        replace={"residual": _wrong_way_round},
+        replace={"residual": lambda target, draft, weight: residual(draft, target, weight)},
     ),
     Fault(
         name="residual-not-normalised",
@@ -274,12 +234,13 @@ FAULTS = (
         source="lattice 243",
         killed_by="path.greedy-is-argmax/order-2/k3",
         story="The same off-by-one on the greedy path.",
-        replace={"greedy_length": _all_but_first_greedy},
+        replace={
+            "greedy_length": lambda proposals, rows: min(len(proposals), 1) + greedy_length(proposals[1:], rows[1:]),
+        },
     ),
     Fault(
         name="accepts-behind-a-rejection",
         rule="verify.first-rejection-ends",
-        source="constructed",
         killed_by="law.exact/law-order-2/t1/rejection/k2/t3",
         story="The accepted length is the number of accepting coins, not of those before the first rejection.",
         replace={"rejection_length": _number_accepted},
@@ -287,10 +248,9 @@ FAULTS = (
     Fault(
         name="block-threshold-is-the-weight",
         rule="verify.block-longest-length",
-        source="constructed",
         killed_by="law.exact/law-order-2/t1/block/k2/t3",
         story="Every length of a block is accepted with its weight w, as only the whole block may be.",
-        replace={"block_threshold": _threshold_of_weight},
+        replace={"block_threshold": lambda weights, length, *_: weights[length]},
     ),
     Fault(
         name="block-threshold-swallows-its-room",
@@ -303,7 +263,6 @@ FAULTS = (
     Fault(
         name="block-stops-at-first-failure",
         rule="verify.block-longest-length",
-        source="constructed",
         killed_by="law.exact/law-order-2/t1/block/k2/t3",
         story="The first rejecting coin ends the search, as under the rejection rule; a longer length may still"
         " be accepted.",
@@ -312,7 +271,6 @@ FAULTS = (
     Fault(
         name="block-residual-unweighted",
         rule="verify.block-residual",
-        source="constructed",
         killed_by="law.exact/law-order-2/t1/block/k2/t3",
         story="Behind an accepted length the residual is (p - q)+, and the weight w that is left of p is forgotten.",
         replace={"residual": _unweighted_residual},
@@ -320,7 +278,6 @@ FAULTS = (
     Fault(
         name="coupled-forgives-one",
         rule="verify.coupled-shared-vector",
-        source="constructed",
         killed_by="path.equals-reference/table/coupled/k3",
         story="One mismatch a block is let through.",
         replace={"coupled_length": _one_more},
@@ -340,6 +297,10 @@ FAULTS = (
         killed_by="path.greedy-is-argmax/ties/k0",
         story="Temperature 0 becomes a very small one and takes the stochastic path, where equal maxima are a"
         " coin toss.",
-        replace={"choose_rule": _never_greedy, "target_row": _smallest_temperature, "draft_row": _smallest_temperature},
+        replace={
+            "choose_rule": lambda request: request.acceptance,
+            "target_row": _smallest_temperature,
+            "draft_row": _smallest_temperature,
+        },
     ),
 )

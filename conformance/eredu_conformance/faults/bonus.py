@@ -17,25 +17,9 @@ def _dropped(proposals: tuple[int, ...], accepted: int, token: int) -> tuple[int
     return proposals if accepted == len(proposals) and proposals else (*proposals[:accepted], token)
 
 
-def _nothing_alone(proposals: tuple[int, ...], accepted: int, token: int) -> tuple[int, ...]:
-    return (*proposals[:accepted], token) if proposals else ()
-
-
 def _doubled(proposals: tuple[int, ...], accepted: int, token: int) -> tuple[int, ...]:
     behind = (token, token) if accepted == len(proposals) and proposals else (token,)
     return (*proposals[:accepted], *behind)
-
-
-def _from_draft(target_rows: Sequence[Row], draft_rows: Sequence[Row]) -> Row:
-    return draft_rows[-1] if draft_rows else target_rows[-1]
-
-
-def _stale(target_rows: Sequence[Row], draft_rows: Sequence[Row]) -> Row:  # noqa: ARG001
-    return target_rows[-2] if len(target_rows) > 1 else target_rows[-1]
-
-
-def _argmax(source: RandomSource, address: Address, row: Row) -> int:  # noqa: ARG001
-    return int(row.argmax())
 
 
 def _past_the_grammar(
@@ -80,10 +64,6 @@ def _guess_becomes_bonus() -> Mapping[str, object]:
     return {"guess_address": address, "draw_proposal": proposal, "draw_bonus": bonus}
 
 
-def _in_reverse(proposals: tuple[int, ...], accepted: int, token: int) -> tuple[int, ...]:
-    return (*proposals[:accepted][::-1], token)
-
-
 def _by_cumulative_sums(source: RandomSource, address: Address, row: Row) -> int:
     coin = source.uniform(address)
     sums = row.cumsum()
@@ -111,15 +91,13 @@ FAULTS = (
     Fault(
         name="proposals-emitted-in-reverse",
         rule="draft.from-frontier",
-        source="constructed",
         killed_by="path.equals-reference/table/rejection/k3",
         story="A block is kept as a stack, and leaves it from the top.",
-        replace={"candidates": _in_reverse},
+        replace={"candidates": lambda proposals, accepted, token: (*proposals[:accepted][::-1], token)},
     ),
     Fault(
         name="target-drawn-by-cumulative-sums",
         rule="randomness.gumbel-max",
-        source="constructed",
         killed_by="path.equals-reference/table/rejection/k3",
         story="The target inverts the cumulative distribution where the drafter takes the argmax of noise. Each is a"
         " lawful draw; under the coupled rule they no longer meet, and a seed no longer names an output.",
@@ -128,7 +106,6 @@ FAULTS = (
     Fault(
         name="empty-block-is-greedy",
         rule="draft.empty-block-is-plain",
-        source="constructed",
         killed_by="path.option-with-drafter/presence-penalty/table-near/coupled",
         story="A round without proposals takes another path through the sampler, one that was written for greedy"
         " tests.",
@@ -137,7 +114,6 @@ FAULTS = (
     Fault(
         name="plain-token-reads-draft-noise",
         rule="draft.empty-block-is-plain",
-        source="constructed",
         killed_by="state.books-equal-reference/table-near/block/adaptive",
         story="A round without proposals draws its token as if it were a proposal, so K = 0 is another plain decoding.",
         replace=_plain_token_reads_draft_noise,
@@ -154,10 +130,9 @@ FAULTS = (
     Fault(
         name="empty-block-emits-nothing",
         rule="scheduling.every-request-ends",
-        source="constructed",
         killed_by="path.greedy-is-argmax/order-2/k3",
         story="A round without proposals has nothing to verify and is skipped; where k stays 0 it is skipped for ever.",
-        replace={"candidates": _nothing_alone},
+        replace={"candidates": lambda proposals, accepted, token: (*proposals[:accepted], token) if proposals else ()},
     ),
     Fault(
         name="bonus-doubled",
@@ -170,18 +145,16 @@ FAULTS = (
     Fault(
         name="bonus-from-the-draft",
         rule="bonus.from-target",
-        source="constructed",
         killed_by="law.exact/law-order-2/t1/rejection/k2/t3",
         story="The bonus is drawn from the last draft distribution.",
-        replace={"bonus_row": _from_draft},
+        replace={"bonus_row": lambda target_rows, draft_rows: draft_rows[-1] if draft_rows else target_rows[-1]},
     ),
     Fault(
         name="bonus-from-the-row-before",
         rule="bonus.from-target",
-        source="constructed",
         killed_by="law.exact/law-order-2/t1/rejection/k2/t3",
         story="The bonus is drawn from the row of the last proposal. Invisible with blocks of one or outputs of two.",
-        replace={"bonus_row": _stale},
+        replace={"bonus_row": lambda target_rows, *_: target_rows[-2] if len(target_rows) > 1 else target_rows[-1]},
     ),
     Fault(
         name="bonus-is-the-argmax",
@@ -189,7 +162,7 @@ FAULTS = (
         source="openvino.genai 4490",
         killed_by="law.exact/law-order-2/t1/rejection/k2/t3",
         story="Proposals are verified by sampling, and the bonus is the argmax of its row.",
-        replace={"draw_bonus": _argmax},
+        replace={"draw_bonus": lambda _source, _address, row: int(row.argmax())},
     ),
     Fault(
         name="bonus-past-the-grammar",
@@ -210,7 +183,6 @@ FAULTS = (
     Fault(
         name="guess-becomes-the-bonus",
         rule="bonus.from-target",
-        source="constructed",
         killed_by="law.exact/law-zeros/t1/rejection/k1/t4/lookahead",
         story="The branch's guess is emitted as the bonus where the target finds it possible.",
         replace=_guess_becomes_bonus,

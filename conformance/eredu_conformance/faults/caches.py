@@ -6,35 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from eredu_conformance.faults.fault import Fault
 from eredu_reference import Model
-from eredu_reference.caches import Cache, FullCache, Hidden, PooledCache, RecurrentCache, WindowCache
+from eredu_reference.caches import Cache, FullCache, PooledCache, RecurrentCache, WindowCache
 from eredu_reference.caches.recurrent import RecurrentState
-from eredu_reference.frontier import Block, Frontier
+from eredu_reference.frontier import Block
 from eredu_reference.models import Output, feed
 from eredu_reference.pieces import feed_block, prefill_chunks, promoted_block, rollback_target
-
-
-def _one_too_many(emitted: int, count: int) -> int:
-    return min(emitted + 1, count + 1)
-
-
-def _one_too_few(emitted: int, count: int) -> int:  # noqa: ARG001
-    return max(emitted - 1, 0)
-
-
-def _whole_prompt(prompt: tuple[int, ...]) -> tuple[int, ...]:
-    return prompt
-
-
-def _only_the_last(known: int, cached: int) -> range:
-    return range(max(known - 1, cached), known) if cached else range(known)
-
-
-def _keeps_everything(cached: int, trusted: int, known: int) -> int:  # noqa: ARG001
-    return cached
-
-
-def _trusts_itself(cached: int, trusted: int, known: int) -> int:  # noqa: ARG001
-    return min(cached, known - 1)
 
 
 def _recurrent_stays(cache: Cache, length: int) -> None:
@@ -99,24 +75,8 @@ def _evicted_is_gone(cache: Cache, length: int) -> None:
         rollback_target(cache, length)
 
 
-def _hidden_of_its_own_row(hiddens: Sequence[Hidden], index: int) -> Hidden:
-    return hiddens[index] if index < len(hiddens) else hiddens[-1]
-
-
-def _shared_frontier(frontier: Frontier) -> Frontier:
-    return frontier
-
-
 def _one_position(model: Model, cache: Cache, tokens: Sequence[int], position_at: Callable[[int], int]) -> list[Output]:
     return feed_block(model, cache, tokens, lambda offset: position_at(min(offset, 1)))
-
-
-def _slot(index: int, cache: Cache) -> int:  # noqa: ARG001
-    return len(cache.content())
-
-
-def _one_late(index: int, cache: Cache) -> int:  # noqa: ARG001
-    return index + 1 if index > 8 else index
 
 
 def _fed_again() -> Mapping[str, object]:
@@ -143,10 +103,6 @@ def _replayed(cache: Cache, length: int) -> None:
         rollback_target(cache, length)
 
 
-def _leading_last(leading: int, proposals: tuple[int, ...]) -> tuple[int, ...]:
-    return (*proposals, leading)
-
-
 def _full_chunks_only(fed: int, count: int, chunk: int) -> list[range]:
     chunks = prefill_chunks(fed, count, chunk)
     return [part for part in chunks if len(part) == chunk or len(chunks) == 1]
@@ -164,15 +120,13 @@ FAULTS = (
     Fault(
         name="leading-token-verified-last",
         rule="verify.leading-token-first",
-        source="constructed",
         killed_by="path.equals-reference/table/rejection/k3",
         story="The last committed token is appended to the proposals instead of put before them.",
-        replace={"verified_inputs": _leading_last},
+        replace={"verified_inputs": lambda leading, proposals: (*proposals, leading)},
     ),
     Fault(
         name="rollback-by-replay",
         rule="rollback.exact-state",
-        source="constructed",
         killed_by="trace.budget/table-near/rejection",
         story="A rollback empties the cache and feeds the committed tokens again: the right content, at the price of a"
         " second forward pass for every rejection.",
@@ -181,7 +135,6 @@ FAULTS = (
     Fault(
         name="promoted-tokens-fed-again",
         rule="rollback.drafter-follows",
-        source="constructed",
         killed_by="trace.cancelled/table-near/rejection",
         story="Behind a promotion the drafter is fed a token that its branch had taken already.",
         replace=_fed_again,
@@ -192,7 +145,7 @@ FAULTS = (
         source="mlxcel 994",
         killed_by="state.rollback/order-2/k3",
         story="After a rejection the rejected proposal's row stays in the target's cache.",
-        replace={"kept_inputs": _one_too_many},
+        replace={"kept_inputs": lambda emitted, count: min(emitted + 1, count + 1)},
     ),
     Fault(
         name="target-keeps-one-too-few",
@@ -200,15 +153,14 @@ FAULTS = (
         source="lattice 1396",
         killed_by="state.rollback/order-2/k3",
         story="The row of the last accepted proposal is trimmed, and the next round stands on a gap.",
-        replace={"kept_inputs": _one_too_few},
+        replace={"kept_inputs": lambda emitted, *_: max(emitted - 1, 0)},
     ),
     Fault(
         name="last-prompt-token-cached",
         rule="commit.leading-token-uncached",
-        source="constructed",
         killed_by="state.rollback/order-2/k3",
         story="Prefill feeds the whole prompt, and the first round feeds its last token again.",
-        replace={"prefill_inputs": _whole_prompt},
+        replace={"prefill_inputs": lambda prompt: prompt},
     ),
     Fault(
         name="drafter-misses-a-row-after-full-acceptance",
@@ -217,7 +169,9 @@ FAULTS = (
         killed_by="state.rollback/order-2/k3",
         story="The last proposal was never an input of the drafter. After full acceptance only the bonus is fed,"
         " and the drafter lacks a token for ever: outputs stay right, acceptance falls.",
-        replace={"missing_inputs": _only_the_last},
+        replace={
+            "missing_inputs": lambda known, cached: range(max(known - 1, cached), known) if cached else range(known),
+        },
     ),
     Fault(
         name="drafter-keeps-rejected-rows",
@@ -225,15 +179,14 @@ FAULTS = (
         source="lattice 1396",
         killed_by="state.drafter-frontier/window-4/k3",
         story="The target's cache is trimmed after a rejection, the drafter's is forgotten.",
-        replace={"drafter_keeps": _keeps_everything},
+        replace={"drafter_keeps": lambda cached, *_: cached},
     ),
     Fault(
         name="drafter-keeps-rows-of-its-own-hidden-state",
         rule="rollback.drafter-follows",
-        source="constructed",
         killed_by="scripted.hidden-state",
         story="A head that reads the target's hidden state keeps rows that were made from its own guesses.",
-        replace={"drafter_keeps": _trusts_itself},
+        replace={"drafter_keeps": lambda cached, _trusted, known: min(cached, known - 1)},
     ),
     Fault(
         name="hidden-state-of-the-wrong-row",
@@ -241,7 +194,7 @@ FAULTS = (
         source="mlx-dspark 33",
         killed_by="scripted.hidden-state",
         story="The head is given the hidden state behind its input instead of the one before it.",
-        replace={"hidden_before": _hidden_of_its_own_row},
+        replace={"hidden_before": lambda hiddens, index: hiddens[index] if index < len(hiddens) else hiddens[-1]},
     ),
     Fault(
         name="recurrent-state-stays",
@@ -270,7 +223,6 @@ FAULTS = (
     Fault(
         name="full-pools-stay",
         rule="rollback.exact-state",
-        source="constructed",
         killed_by="state.rollback/lag-5/k3",
         story="A rollback across a full group of a compressed cache drops open rows only; the pool keeps a"
         " rejected token.",
@@ -303,10 +255,9 @@ FAULTS = (
     Fault(
         name="branch-extends-its-parent",
         rule="lookahead.clone-of-frontier",
-        source="constructed",
         killed_by="scripted.branch-on-a-clone",
         story="The branch is drafted on the parent's cache. While trims are exact nothing shows in the output.",
-        replace={"clone": _shared_frontier},
+        replace={"clone": lambda frontier: frontier},
     ),
     Fault(
         name="position-from-the-slot",
@@ -314,7 +265,7 @@ FAULTS = (
         source="ik_llama.cpp 1781",
         killed_by="path.greedy-is-argmax/window-4/k3",
         story="Positions are read off the cache's physical length, which a window does not let grow.",
-        replace={"position_of": _slot},
+        replace={"position_of": lambda _index, cache: len(cache.content())},
     ),
     Fault(
         name="block-rows-share-a-position",
@@ -330,6 +281,6 @@ FAULTS = (
         source="mlx-dspark 33",
         killed_by="state.rollback/order-2/k3",
         story="Past a boundary all positions are one late, in target and drafter alike, so that acceptance stays high.",
-        replace={"position_of": _one_late},
+        replace={"position_of": lambda index, *_: index + 1 if index > 8 else index},
     ),
 )

@@ -93,26 +93,6 @@ def _budget_of_rounds() -> Mapping[str, object]:
     return {"check_pair": begin, "clip": unbounded, "walk": end}
 
 
-def _without_budget(limits: Limits) -> Clip:
-    return clip(replace(limits, remaining=10**6))
-
-
-def _without_bonus(limits: Limits) -> Clip:
-    return clip(replace(limits, remaining=limits.remaining + 1))
-
-
-def _context_one_wider(request: Request, target_context: int) -> tuple[int, bool]:
-    return budget_of(request, target_context + 1)
-
-
-def _drafter_without_context(limits: Limits) -> Clip:
-    return clip(replace(limits, drafter_context=10**6))
-
-
-def _without_capability(limits: Limits) -> Clip:
-    return clip(replace(limits, capability=10**6))
-
-
 def _last_reason(limits: Limits) -> Clip:
     planned = clip(limits)
     return Clip(planned.count, ClipReason.BUDGET if limits.remaining - 1 == planned.count else planned.reason)
@@ -152,7 +132,6 @@ FAULTS = (
     Fault(
         name="tokens-behind-the-end",
         rule="terminal.nothing-behind",
-        source="constructed",
         killed_by="path.grammar/table/greedy/k2",
         story="The end is noticed, and the accepted proposals behind it are emitted all the same.",
         replace={"walk": _whole_round},
@@ -168,7 +147,6 @@ FAULTS = (
     Fault(
         name="end-not-committed",
         rule="commit.terminal-token-committed",
-        source="constructed",
         killed_by="path.eos-at-each-index/path/k2",
         story="The end-of-sequence id is hidden from the text by leaving it out of the ids.",
         replace={"walk": _end_not_committed},
@@ -187,44 +165,39 @@ FAULTS = (
         source="ik_llama.cpp 2358",
         killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
         story="The last round drafts a whole block for a budget of one token; the walk cuts it, the work is lost.",
-        replace={"clip": _without_budget},
+        replace={"clip": lambda limits: clip(replace(limits, remaining=10**6))},
     ),
     Fault(
         name="clip-forgets-the-bonus",
         rule="draft.clip",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/greedy/off",
         story="k = remaining leaves no room for the token of the target.",
-        replace={"clip": _without_bonus},
+        replace={"clip": lambda limits: clip(replace(limits, remaining=limits.remaining + 1))},
     ),
     Fault(
         name="target-context-one-wider",
         rule="terminal.budget-counts-tokens",
-        source="constructed",
         killed_by="path.context-limit/table-near",
         story="An output may be one token longer than the target's context has rows for.",
-        replace={"budget_of": _context_one_wider},
+        replace={"budget_of": lambda request, target_context: budget_of(request, target_context + 1)},
     ),
     Fault(
         name="drafter-context-ignored",
         rule="draft.clip",
-        source="constructed",
         killed_by="path.draft-context/table-near",
         story="The drafter's shorter context is not asked, and it fails in the middle of a long output.",
-        replace={"clip": _drafter_without_context},
+        replace={"clip": lambda limits: clip(replace(limits, drafter_context=10**6))},
     ),
     Fault(
         name="capability-ignored",
         rule="capability.validated-cap",
-        source="constructed",
         killed_by="trace.lookahead/table-near-short-draft/greedy",
         story="The caller's K is used although the checkpoint was validated for fewer proposals.",
-        replace={"clip": _without_capability},
+        replace={"clip": lambda limits: clip(replace(limits, capability=10**6))},
     ),
     Fault(
         name="clip-names-the-wrong-bound",
         rule="draft.clip",
-        source="constructed",
         killed_by="trace.rounds/table-near/rejection",
         story="Of two equal bounds the later is reported, so that a tuned K looks like an exhausted budget.",
         replace={"clip": _last_reason},
@@ -248,7 +221,6 @@ FAULTS = (
     Fault(
         name="budget-named-before-the-end",
         rule="terminal.order",
-        source="constructed",
         killed_by="path.eos-at-each-index/cycle/k2",
         story="An end-of-sequence id that is also the last token of the budget is reported as `length`.",
         replace={"walk": _budget_first},
@@ -256,7 +228,6 @@ FAULTS = (
     Fault(
         name="complete-grammar-goes-on",
         rule="terminal.order",
-        source="constructed",
         killed_by="path.grammar/table/greedy/k0",
         story="A whole sentence of the grammar does not end the output.",
         replace={"walk": _grammar_never_ends},
@@ -264,7 +235,6 @@ FAULTS = (
     Fault(
         name="bonus-behind-the-grammar-end",
         rule="constraints.drafting-stops-at-completion",
-        source="constructed",
         killed_by="path.grammar/table/greedy/k2",
         story="The last proposal completes the grammar, and the bonus comes all the same.",
         replace={"walk": _one_behind_the_grammar},

@@ -27,7 +27,7 @@ class Fault:
 
     name: str
     rule: str
-    source: str
+    source: str = "constructed"
     killed_by: str
     story: str
     replace: Replacement | Callable[[], Replacement]

@@ -14,22 +14,6 @@ def _neighbour(entries: Sequence[Entry], place: int) -> Entry:
     return entries[place - 1]
 
 
-def _first(entries: Sequence[Entry], place: int) -> Entry:  # noqa: ARG001
-    return entries[0]
-
-
-def _least(kept: Sequence[int], fed: Sequence[int], place: int) -> int:  # noqa: ARG001
-    return min(kept)
-
-
-def _greatest(kept: Sequence[int], fed: Sequence[int], place: int) -> int:
-    return min(max(kept), fed[place])
-
-
-def _source_of_the_first(by_number: Mapping[int, RandomSource], place: int) -> RandomSource:  # noqa: ARG001
-    return next(iter(by_number.values()))
-
-
 def _source_of_the_place(by_number: Mapping[int, RandomSource], place: int) -> RandomSource:
     source = tuple(by_number.values())[place]
     if place == 0 or not isinstance(source, ThreefrySource):
@@ -39,14 +23,6 @@ def _source_of_the_place(by_number: Mapping[int, RandomSource], place: int) -> R
 
 def _commit_missed(step: RoundStep, ends: Sequence[str]) -> Along:
     return Along.SKIPS if step is RoundStep.COMMIT and "finished" in ends else Along.GOES_ON
-
-
-def _cancelled_along(step: RoundStep, ends: Sequence[str]) -> Along:  # noqa: ARG001
-    return Along.CANCELLED if "cancelled" in ends else Along.GOES_ON
-
-
-def _failed_along(step: RoundStep, ends: Sequence[str]) -> Along:  # noqa: ARG001
-    return Along.FAILED if "failed" in ends else Along.GOES_ON
 
 
 def _rows_of_the_cancelled_stay() -> Mapping[str, object]:
@@ -66,7 +42,6 @@ FAULTS = (
     Fault(
         name="rows-of-a-neighbour",
         rule="scheduling.group-changes-nothing",
-        source="constructed",
         killed_by="path.unlike-company/table-near/*",
         story="The joint forward's output is cut at offsets that are one member off; alone, every offset is 0.",
         replace={"member_rows": _neighbour},
@@ -74,7 +49,6 @@ FAULTS = (
     Fault(
         name="mask-of-a-neighbour",
         rule="scheduling.group-changes-nothing",
-        source="constructed",
         killed_by="path.grammar/table/greedy/k2",
         story="Masks are stacked in another order than rows, so that a member obeys the grammar of another.",
         replace={"member_grammar": _neighbour},
@@ -82,23 +56,20 @@ FAULTS = (
     Fault(
         name="history-of-the-first-member",
         rule="scheduling.group-changes-nothing",
-        source="constructed",
         killed_by="path.unlike-company/table-near/*",
         story="Penalties are computed once for the batch, from the tokens of its first member.",
-        replace={"member_history": _first},
+        replace={"member_history": lambda entries, *_: entries[0]},
     ),
     Fault(
         name="draws-of-the-first-member",
         rule="scheduling.group-changes-nothing",
-        source="constructed",
         killed_by="path.alone-or-together/table-near/*",
         story="One generator a submission: members at one position draw the same numbers, each with the right law.",
-        replace={"member_source": _source_of_the_first},
+        replace={"member_source": lambda by_number, *_: next(iter(by_number.values()))},
     ),
     Fault(
         name="draws-by-place",
         rule="scheduling.group-changes-nothing",
-        source="constructed",
         killed_by="path.alone-or-together/table-near/*",
         story="The place in the group is part of a draw's address, and moves when another member ends.",
         replace={"member_source": _source_of_the_place},
@@ -106,23 +77,20 @@ FAULTS = (
     Fault(
         name="all-trimmed-to-the-least",
         rule="scheduling.members-end-alone",
-        source="constructed",
         killed_by="path.unlike-company/table-near/*",
         story="A batched cache has one length, so that everybody keeps what the least accepted member keeps.",
-        replace={"member_kept": _least},
+        replace={"member_kept": lambda kept, *_: min(kept)},
     ),
     Fault(
         name="all-trimmed-to-the-greatest",
         rule="scheduling.members-end-alone",
-        source="constructed",
         killed_by="path.unlike-company/table-near/*",
         story="A batched cache has one length, that of the most accepted member; others keep rejected rows.",
-        replace={"member_kept": _greatest},
+        replace={"member_kept": lambda kept, fed, place: min(max(kept), fed[place])},
     ),
     Fault(
         name="commit-missed-beside-an-end",
         rule="scheduling.members-end-alone",
-        source="constructed",
         killed_by="path.alone-or-together/table-near/*",
         story="A member ends in the round, the group is taken apart, and the others' commit falls through.",
         replace={"beside": _commit_missed},
@@ -130,15 +98,13 @@ FAULTS = (
     Fault(
         name="cancelled-with-a-neighbour",
         rule="scheduling.members-end-alone",
-        source="constructed",
         killed_by="path.neighbour-cancelled/table-near/*",
         story="Cancelling one request cancels the submission that it is part of.",
-        replace={"beside": _cancelled_along},
+        replace={"beside": lambda _step, ends: Along.CANCELLED if "cancelled" in ends else Along.GOES_ON},
     ),
     Fault(
         name="rows-of-a-cancelled-member-stay",
         rule="scheduling.members-end-alone",
-        source="constructed",
         killed_by="trace.cancelled/table-near/*",
         story="The joint forward has written a cancelled member's rows, and only a submission alone is rewound.",
         replace=_rows_of_the_cancelled_stay,
@@ -146,9 +112,8 @@ FAULTS = (
     Fault(
         name="failed-with-a-neighbour",
         rule="scheduling.members-end-alone",
-        source="constructed",
         killed_by="scripted.groups",
         story="What one member raises is raised for the whole submission.",
-        replace={"beside": _failed_along},
+        replace={"beside": lambda _step, ends: Along.FAILED if "failed" in ends else Along.GOES_ON},
     ),
 )

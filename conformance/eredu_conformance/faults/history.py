@@ -14,22 +14,6 @@ from eredu_reference.rows import Row, one_hot, processed_row, softmax
 Tokens = tuple[int, ...]
 
 
-def _committed_only(committed: Tokens, proposals: Tokens, index: int) -> Tokens:  # noqa: ARG001
-    return committed
-
-
-def _whole_block(committed: Tokens, proposals: Tokens, index: int) -> Tokens:  # noqa: ARG001
-    return committed + proposals
-
-
-def _all_but_the_latest(committed: Tokens, proposals: Tokens, index: int) -> Tokens:
-    return committed + proposals[: max(index - 1, 0)]
-
-
-def _only_the_latest(committed: Tokens, proposals: Tokens, index: int) -> Tokens:
-    return committed + proposals[max(index - 1, 0) : index]
-
-
 def _rejected_stay() -> Mapping[str, object]:
     seen: list[tuple[Tokens, Tokens]] = []
 
@@ -47,10 +31,6 @@ def _raw(request: Request, logits: Row, history: Tokens, mask: Mask | None) -> R
     if request.sampling.temperature == 0:
         return one_hot(int(logits.argmax()), len(logits))
     return softmax(logits)
-
-
-def _frozen_mask(constraint: Constraint | None, state: State, proposals: Tokens, index: int) -> Mask | None:  # noqa: ARG001
-    return mask_of(constraint, state)
 
 
 def _late_mask(constraint: Constraint | None, state: State, proposals: Tokens, index: int) -> Mask | None:
@@ -76,10 +56,6 @@ def _skips_illegal(constraint: Constraint | None, state: State, proposals: Token
     return legal if len(emitted) <= len(proposals) else state_after(constraint, state, emitted)
 
 
-def _never_complete(constraint: Constraint | None, state: State) -> bool:  # noqa: ARG001
-    return False
-
-
 def _mask_that_gives_way(request: Request, logits: Row, history: Tokens, mask: Mask | None) -> Row:
     try:
         return process(request, logits, history, mask)
@@ -95,7 +71,6 @@ FAULTS = (
     Fault(
         name="penalties-count-the-prompt",
         rule="verify.processed-order",
-        source="constructed",
         killed_by="path.option-with-drafter/frequency-penalty/counts/greedy",
         story="Frequency and presence are counted over prompt and output, where only what was generated counts; with"
         " and without a drafter alike, so that comparing the two shows nothing.",
@@ -104,7 +79,6 @@ FAULTS = (
     Fault(
         name="mask-gives-way",
         rule="constraints.mask-on-every-row",
-        source="constructed",
         killed_by="scripted.dead-end",
         story="Where the grammar leaves no id, the row is used without its mask.",
         replace={"target_row": _mask_that_gives_way, "draft_row": _mask_that_gives_way},
@@ -115,7 +89,7 @@ FAULTS = (
         source="sgl-project/sglang 33643",
         killed_by="path.option-with-drafter/repetition-window/table-near/greedy",
         story="All rows of a block are penalised by the history before the block.",
-        replace={"history_for_row": _committed_only},
+        replace={"history_for_row": lambda committed, *_: committed},
     ),
     Fault(
         name="history-holds-the-whole-block",
@@ -123,7 +97,7 @@ FAULTS = (
         source="vllm-project/vllm 26467",
         killed_by="path.option-with-drafter/presence-penalty/table-near/coupled",
         story="Every row is penalised for proposals that come behind it, the rejected ones included.",
-        replace={"history_for_row": _whole_block},
+        replace={"history_for_row": lambda committed, proposals, *_: committed + proposals},
     ),
     Fault(
         name="history-one-proposal-behind",
@@ -131,7 +105,7 @@ FAULTS = (
         source="sgl-project/sglang 28200",
         killed_by="path.option-with-drafter/penalties-together/table-near/coupled",
         story="A row does not see the proposal right before it.",
-        replace={"history_for_row": _all_but_the_latest},
+        replace={"history_for_row": lambda committed, proposals, index: committed + proposals[: max(index - 1, 0)]},
     ),
     Fault(
         name="history-counts-only-the-latest",
@@ -139,7 +113,9 @@ FAULTS = (
         source="vllm-project/vllm 26467",
         killed_by="path.option-with-drafter/repetition-window/table-near/coupled",
         story="Of the proposals before a row only the last is counted.",
-        replace={"history_for_row": _only_the_latest},
+        replace={
+            "history_for_row": lambda committed, proposals, index: committed + proposals[max(index - 1, 0) : index],
+        },
     ),
     Fault(
         name="history-holds-rejected-proposals",
@@ -163,12 +139,11 @@ FAULTS = (
         source="vllm-project/vllm 34241",
         killed_by="path.grammar/table/greedy/k2",
         story="One mask serves the whole block, so a grammar that begins inside it is missed.",
-        replace={"mask_for_row": _frozen_mask},
+        replace={"mask_for_row": lambda constraint, state, *_: mask_of(constraint, state)},
     ),
     Fault(
         name="grammar-one-token-behind",
         rule="constraints.state-from-history",
-        source="constructed",
         killed_by="path.grammar/table/greedy/k2",
         story="The mask of a row does not know the proposal right before it.",
         replace={"mask_for_row": _late_mask},
@@ -192,7 +167,6 @@ FAULTS = (
     Fault(
         name="grammar-lacks-the-bonus",
         rule="constraints.state-from-history",
-        source="constructed",
         killed_by="trace.grammar/table-near/greedy",
         story="Accepted proposals advance the matcher, the token of the target does not.",
         replace={"install_grammar": _without_the_last},
@@ -200,9 +174,8 @@ FAULTS = (
     Fault(
         name="drafting-crosses-the-grammar-end",
         rule="constraints.drafting-stops-at-completion",
-        source="constructed",
         killed_by="trace.grammar/table-near/greedy",
         story="The drafter goes on behind a proposal that completes the grammar, where no mask tells it what to say.",
-        replace={"drafting_ends": _never_complete},
+        replace={"drafting_ends": lambda *_: False},
     ),
 )

@@ -12,7 +12,6 @@ from eredu_reference.clipping import Clip, ClipReason, Limits, clip
 from eredu_reference.frontier import Frontier
 from eredu_reference.pieces import check_pair, restore_prefix
 from eredu_reference.prefix import PrefixEntry, copy_entry, serves
-from eredu_reference.rows import Row
 
 Tokens = tuple[int, ...]
 
@@ -25,14 +24,6 @@ def _any_tokenizer(target: Model, drafter: Drafter) -> None:
 def _any_vocabulary(target: Model, drafter: Drafter) -> None:
     if target.fingerprint != drafter.model.fingerprint:
         raise RequestError("the tokenizers differ")
-
-
-def _with_padding(logits: Row, vocabulary: int) -> Row:  # noqa: ARG001
-    return logits
-
-
-def _aliased(entry: PrefixEntry, prompt: Tokens) -> PrefixEntry | None:
-    return entry if serves(entry, prompt) else None
 
 
 def _stale_drafter() -> Mapping[str, object]:
@@ -64,10 +55,6 @@ def _part_of_an_entry(entry: PrefixEntry, prompt: Tokens) -> PrefixEntry | None:
     return copied
 
 
-def _one_too_long(committed: Tokens, proposals: Tokens) -> Tokens:  # noqa: ARG001
-    return committed
-
-
 def _plain_instead() -> Mapping[str, object]:
     refused = [False]
 
@@ -87,7 +74,6 @@ FAULTS = (
     Fault(
         name="silent-fallback-to-plain",
         rule="capability.no-silent-fallback",
-        source="constructed",
         killed_by="path.foreign-draft-is-refused",
         story="A pair that cannot work together is decoded plainly, and the caller measures a speed-up of 1.",
         replace=_plain_instead,
@@ -114,7 +100,7 @@ FAULTS = (
         source="ROCmFPX 44",
         killed_by="scripted.vocabularies",
         story="Checkpoints pad their logits, and an untrained padding id wins the argmax.",
-        replace={"usable": _with_padding},
+        replace={"usable": lambda logits, *_: logits},
     ),
     Fault(
         name="restored-prefix-aliases-the-store",
@@ -122,7 +108,7 @@ FAULTS = (
         source="MTPLX 247",
         killed_by="state.prefix-reuse/order-2",
         story="A restored cache is the stored one, and the request that uses it writes into everybody's prefix.",
-        replace={"restore_prefix": _aliased},
+        replace={"restore_prefix": lambda entry, prompt: entry if serves(entry, prompt) else None},
     ),
     Fault(
         name="drafter-stale-after-restore",
@@ -146,6 +132,6 @@ FAULTS = (
         source="Rapid-MLX 2739, MTPLX 2.3.0",
         killed_by="scripted.stored-prefix",
         story="A finished cache is published under all tokens, though the last one was never an input.",
-        replace={"stored_inputs": _one_too_long},
+        replace={"stored_inputs": lambda committed, *_: committed},
     ),
 )

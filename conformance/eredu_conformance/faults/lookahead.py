@@ -17,30 +17,6 @@ from eredu_reference.statistics import BranchOutcome, RoundReport, Statistics, c
 from eredu_reference.verification import Verification, await_rows
 
 
-def _partial_acceptance(guess: int, token: int, *, accepted: int, count: int, terminal: bool) -> bool:  # noqa: ARG001
-    return not terminal and guess == token
-
-
-def _wrong_bonus(guess: int, token: int, *, accepted: int, count: int, terminal: bool) -> bool:  # noqa: ARG001
-    return accepted == count and not terminal
-
-
-def _behind_the_end(guess: int, token: int, *, accepted: int, count: int, terminal: bool) -> bool:  # noqa: ARG001
-    return accepted == count and guess == token
-
-
-def _never(guess: int, token: int, *, accepted: int, count: int, terminal: bool) -> bool:  # noqa: ARG001
-    return False
-
-
-def _unclipped(branch_length: int, next_count: int) -> int:  # noqa: ARG001
-    return branch_length - 1
-
-
-def _one_less(branch_length: int, next_count: int) -> int:
-    return max(0, min(branch_length - 2, next_count))
-
-
 def _with_the_guess(branch: Block, reused: int) -> Block:
     return Block(branch.tokens[:reused], branch.rows[:reused], branch.frontier, branch.grammar)
 
@@ -82,10 +58,6 @@ def _bonus_is_accepted(books: Statistics, report: RoundReport) -> Statistics:
     return replace(after, accepted=after.accepted + supplied, target_tokens=books.target_tokens)
 
 
-def _never_gives_up(adaptive: Adaptive, planned: int, *, promoted: bool, reused: int) -> Adaptive:  # noqa: ARG001
-    return adaptive
-
-
 def _sliding(adaptive: Adaptive, planned: int, *, promoted: bool, reused: int) -> Adaptive:
     after = observe_branch(replace(adaptive, window=10**6), planned, promoted=promoted, reused=reused)
     late = adaptive.window is not None and after.resolved >= adaptive.window
@@ -95,14 +67,6 @@ def _sliding(adaptive: Adaptive, planned: int, *, promoted: bool, reused: int) -
 
 def _drafted_is_wasted(adaptive: Adaptive, planned: int, *, promoted: bool, reused: int) -> Adaptive:
     return observe_branch(adaptive, planned + int(promoted), promoted=promoted, reused=reused)
-
-
-def _inexact_too(drafter: Drafter, schedule: Schedule, switch: Adaptive, rounds: int) -> bool:  # noqa: ARG001
-    return schedule.lookahead and switch.enabled
-
-
-def _switch_ignored(drafter: Drafter, schedule: Schedule, switch: Adaptive, rounds: int) -> bool:  # noqa: ARG001
-    return drafter.exact_promotion and switch.enabled
 
 
 def _comes_back(drafter: Drafter, schedule: Schedule, switch: Adaptive, rounds: int) -> bool:
@@ -149,23 +113,20 @@ FAULTS = (
     Fault(
         name="inexact-drafter-branches",
         rule="lookahead.exact-promotion-only",
-        source="constructed",
         killed_by="trace.lookahead/table-near-short-draft/greedy",
         story="A drafter that does not promise exact promotion is allowed to draft ahead.",
-        replace={"may_branch": _inexact_too},
+        replace={"may_branch": lambda _drafter, schedule, switch, *_: schedule.lookahead and switch.enabled},
     ),
     Fault(
         name="lookahead-switch-ignored",
         rule="lookahead.exact-promotion-only",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/greedy/off",
         story="The reference setting of a benchmark, lookahead off, drafts ahead all the same.",
-        replace={"may_branch": _switch_ignored},
+        replace={"may_branch": lambda drafter, _schedule, switch, *_: drafter.exact_promotion and switch.enabled},
     ),
     Fault(
         name="lookahead-comes-back",
         rule="adaptive.disable-when-unpaid",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/rejection/adaptive",
         story="Lookahead that was turned off for good is tried again after a while.",
         replace={"may_branch": _comes_back},
@@ -173,7 +134,6 @@ FAULTS = (
     Fault(
         name="branch-cut-short",
         rule="lookahead.drafted-whole",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
         story="A branch is stopped when the verification seems to be ready; its length, and all that counts it, then"
         " follows the clock.",
@@ -182,7 +142,6 @@ FAULTS = (
     Fault(
         name="promoted-block-not-topped-up",
         rule="promotion.top-up",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
         story="A promoted branch is verified as it is, though the round has room for more.",
         replace=_not_topped_up,
@@ -190,57 +149,50 @@ FAULTS = (
     Fault(
         name="promoted-after-partial-acceptance",
         rule="promotion.full-acceptance-and-equal-bonus",
-        source="constructed",
         killed_by="trace.lookahead/table-near/rejection",
         story="The replacement happens to be the guess, and a branch behind rejected proposals lives on.",
-        replace={"promotes": _partial_acceptance},
+        replace={"promotes": lambda guess, token, *, terminal, **_: not terminal and guess == token},
     ),
     Fault(
         name="promoted-on-a-wrong-bonus",
         rule="promotion.full-acceptance-and-equal-bonus",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/rejection/adaptive",
         story="A branch lives although the bonus is another token. With the recorded q the law does not change at all;"
         " the drafter's frontier and the books do.",
-        replace={"promotes": _wrong_bonus},
+        replace={"promotes": lambda *_, accepted, count, terminal: accepted == count and not terminal},
     ),
     Fault(
         name="promoted-behind-the-end",
         rule="lookahead.drop-whole",
-        source="constructed",
         killed_by="trace.endings/table-near/greedy",
         story="A terminal bonus leaves its branch alive and counted as a success.",
-        replace={"promotes": _behind_the_end},
+        replace={"promotes": lambda guess, token, *, accepted, count, **_: accepted == count and guess == token},
     ),
     Fault(
         name="never-promoted",
         rule="promotion.full-acceptance-and-equal-bonus",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
         story="Every branch is drafted and dropped: the right text at a higher price.",
-        replace={"promotes": _never},
+        replace={"promotes": lambda *_, **__: False},
     ),
     Fault(
         name="promoted-block-not-clipped",
         rule="promotion.consume-one-reuse-the-rest",
-        source="constructed",
         killed_by="trace.budget/table-near/greedy",
         story="A branch is planned and promoted at full length, and brings more proposals than the next round has room"
         " for: past the budget, or past a context.",
-        replace={"plan_branch": _always_full, "reused_tokens": _unclipped},
+        replace={"plan_branch": _always_full, "reused_tokens": lambda branch_length, *_: branch_length - 1},
     ),
     Fault(
         name="last-branch-token-thrown-away",
         rule="promotion.top-up",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
         story="One good token of every promoted branch is dropped, so a block that was full is drafted again.",
-        replace={"reused_tokens": _one_less},
+        replace={"reused_tokens": lambda branch_length, next_count: max(0, min(branch_length - 2, next_count))},
     ),
     Fault(
         name="guess-reused-as-a-proposal",
         rule="promotion.consume-one-reuse-the-rest",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
         story="The guess equals the bonus and is then proposed again behind it.",
         replace={"promoted_block": _with_the_guess},
@@ -248,7 +200,6 @@ FAULTS = (
     Fault(
         name="branch-plan-ignores-the-next-clip",
         rule="lookahead.planned-length",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
         story="Branches are drafted at full length where the budget or a context leaves room for less.",
         replace={"plan_branch": _always_full},
@@ -256,7 +207,6 @@ FAULTS = (
     Fault(
         name="branch-of-a-guess-only",
         rule="lookahead.planned-length",
-        source="constructed",
         killed_by="state.books-equal-reference/table-near/block/lookahead",
         story="A branch that can give the next block nothing is drafted nevertheless.",
         replace={"plan_branch": _even_the_guess},
@@ -264,7 +214,6 @@ FAULTS = (
     Fault(
         name="dropped-branch-uncounted",
         rule="statistics.lookahead-balance",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/rejection/adaptive",
         story="Only promoted branches are counted, so lookahead always seems to pay.",
         replace={"count_round": _dropped_uncounted},
@@ -272,7 +221,6 @@ FAULTS = (
     Fault(
         name="partial-acceptance-counts-as-mismatch",
         rule="statistics.lookahead-balance",
-        source="constructed",
         killed_by="trace.lookahead/table-near/rejection",
         story="A guess that never met a bonus is counted as wrong.",
         replace={"count_round": _partial_is_mismatch},
@@ -280,7 +228,6 @@ FAULTS = (
     Fault(
         name="unexamined-counts-as-rejected",
         rule="statistics.proposals-balance",
-        source="constructed",
         killed_by="trace.lookahead/table-near/rejection",
         story="Proposals behind a rejection are called rejected, and the acceptance rate per proposal looks worse.",
         replace={"count_round": _behind_is_rejected},
@@ -288,7 +235,6 @@ FAULTS = (
     Fault(
         name="accepted-behind-the-end-counted",
         rule="statistics.committed-rounds-only",
-        source="constructed",
         killed_by="trace.endings/table-near/greedy",
         story="Accepted proposals behind the end of the output count as accepted although nobody sees them.",
         replace={"count_round": _accepted_past_the_end},
@@ -296,7 +242,6 @@ FAULTS = (
     Fault(
         name="bonus-counts-as-accepted",
         rule="statistics.emitted-balance",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/greedy/off",
         story="The target's own token is credited to the drafter.",
         replace={"count_round": _bonus_is_accepted},
@@ -307,12 +252,11 @@ FAULTS = (
         source="oMLX 2166",
         killed_by="state.books-equal-reference/table-equal/block/adaptive",
         story="The adaptive rule is configured and never asked.",
-        replace={"observe_branch": _never_gives_up},
+        replace={"observe_branch": lambda adaptive, *_, **__: adaptive},
     ),
     Fault(
         name="adaptive-window-never-ends",
         rule="adaptive.window",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/block/adaptive",
         story="The counters are not reset at the window's end: a good start pays for everything behind it.",
         replace={"observe_branch": _sliding},
@@ -320,7 +264,6 @@ FAULTS = (
     Fault(
         name="consumed-guess-counts-as-wasted",
         rule="adaptive.planned-not-drawn",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/rejection/short-branches",
         story="The token that became the bonus is held against its branch.",
         replace={"observe_branch": _drafted_is_wasted},

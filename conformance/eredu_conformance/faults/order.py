@@ -17,41 +17,22 @@ from eredu_reference.verification import Verification
 Tokens = tuple[int, ...]
 
 
-def _unwaited(verification: Verification) -> tuple[Output, ...]:
-    return verification.buffer
-
-
 def _last_row_unwaited(verification: Verification) -> tuple[Output, ...]:
     early = verification.buffer[-1]
     return (*verification.wait()[:-1], early)
-
-
-def _inputs_stay(committed: int, inputs: int) -> int:
-    return committed - 1 + inputs
-
-
-def _one_too_short(committed: int, inputs: int) -> int:
-    return committed - 1 - int(inputs > 0)
-
-
-def _proposals_published(output: Tokens, proposals: Tokens) -> Tokens:
-    return output + proposals
 
 
 def _round_counted(books: Statistics, proposals: Tokens) -> Statistics:
     return replace(books, rounds=books.rounds + 1, drafted=books.drafted + len(proposals))
 
 
-def _steps(*settlement: RoundStep) -> tuple[RoundStep, ...]:
-    return (RoundStep.DRAFT, RoundStep.SUBMIT, RoundStep.BRANCH, RoundStep.WAIT, RoundStep.RESOLVE, *settlement)
+def _steps(order: str) -> tuple[RoundStep, ...]:
+    """The steps of a round by their names."""
+    return tuple(RoundStep(name) for name in order.split())
 
 
 def _branch_resolved_counts(switch: Adaptive, planned: int) -> Adaptive:
     return replace(switch, resolved=switch.resolved + 1, wasted=switch.wasted + planned) if planned else switch
-
-
-def _always_cancelled(finish: FinishReason | None) -> FinishReason:  # noqa: ARG001
-    return FinishReason.CANCELLED
 
 
 def _rewinds_to_the_round() -> Mapping[str, object]:
@@ -71,63 +52,41 @@ FAULTS = (
     Fault(
         name="commit-comes-last",
         rule="commit.order",
-        source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="State and events are out while the cache still holds rejected rows; whoever reads it then reads them.",
-        replace={"steps": _steps(RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.COMMIT, RoundStep.END)},
+        replace={"steps": _steps("draft submit branch wait resolve install publish commit end")},
     ),
     Fault(
         name="end-announced-before-the-last-tokens",
         rule="events.append-only",
-        source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="The end of the output is announced, and then its last tokens arrive at a caller who has left.",
-        replace={"steps": _steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.END, RoundStep.PUBLISH)},
+        replace={"steps": _steps("draft submit branch wait resolve commit install end publish")},
     ),
     Fault(
         name="round-published-twice",
         rule="events.one-publication-a-commit",
-        source="constructed",
         killed_by="path.equals-reference/table/rejection/k3",
         story="Two parts of an engine both think that publishing is theirs.",
-        replace={
-            "steps": _steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.PUBLISH, RoundStep.END)
-        },
+        replace={"steps": _steps("draft submit branch wait resolve commit install publish publish end")},
     ),
     Fault(
         name="second-verification-submitted",
         rule="scheduling.in-flight-bound",
-        source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="A retry submits the block again while it is in flight; only one of the two is ever waited for.",
-        replace={
-            "steps": (
-                RoundStep.DRAFT,
-                RoundStep.SUBMIT,
-                *_steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.END)[1:],
-            )
-        },
+        replace={"steps": _steps("draft submit submit branch wait resolve commit install publish end")},
     ),
     Fault(
         name="branch-drafted-after-the-wait",
         rule="lookahead.while-in-flight",
-        source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="The branch is drafted when the verification is over already: all its cost, none of its use.",
-        replace={
-            "steps": (
-                RoundStep.DRAFT,
-                RoundStep.SUBMIT,
-                RoundStep.WAIT,
-                RoundStep.BRANCH,
-                *_steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.END)[4:],
-            )
-        },
+        replace={"steps": _steps("draft submit wait branch resolve commit install publish end")},
     ),
     Fault(
         name="cancelled-branch-counts-as-resolved",
         rule="adaptive.window",
-        source="constructed",
         killed_by="scripted.cancelled-switch",
         story="A branch that was given up with its round is held against lookahead.",
         replace={"cancelled_switch": _branch_resolved_counts},
@@ -135,10 +94,9 @@ FAULTS = (
     Fault(
         name="finished-request-cancelled",
         rule="cancellation.nothing-submitted-at-once",
-        source="constructed",
         killed_by="path.cancelled-at-the-end/table-near/greedy",
         story="A cancellation that comes with the last tokens turns a finished output into a cancelled one.",
-        replace={"cancelled_finish": _always_cancelled},
+        replace={"cancelled_finish": lambda *_: FinishReason.CANCELLED},
     ),
     Fault(
         name="callback-rewinds-its-own-round",
@@ -154,7 +112,7 @@ FAULTS = (
         source="sgl-project/sglang 22113, llama.cpp 27572",
         killed_by="path.equals-reference/table/rejection/k3",
         story="The consumer's stream does not wait for the producer's, and reads what the buffer held before.",
-        replace={"await_rows": _unwaited},
+        replace={"await_rows": lambda verification: verification.buffer},
     ),
     Fault(
         name="last-row-read-early",
@@ -167,28 +125,23 @@ FAULTS = (
     Fault(
         name="block-drafted-twice",
         rule="scheduling.phase-edges",
-        source="constructed",
         killed_by="state.books-equal-reference/table-equal/greedy/off",
         story="A request that is ready to submit is drafted for once more: an edge that its life cycle does not have.",
-        replace={
-            "steps": (RoundStep.DRAFT, *_steps(RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.PUBLISH, RoundStep.END))
-        },
+        replace={"steps": _steps("draft draft submit branch wait resolve commit install publish end")},
     ),
     Fault(
         name="published-before-the-commit",
         rule="commit.failure-changes-nothing",
-        source="constructed",
         killed_by="trace.cancelled/table-near/rejection",
         story="Tokens are shown while the cache is still being trimmed; a failure then cannot take them back.",
-        replace={"steps": _steps(RoundStep.PUBLISH, RoundStep.COMMIT, RoundStep.INSTALL, RoundStep.END)},
+        replace={"steps": _steps("draft submit branch wait resolve publish commit install end")},
     ),
     Fault(
         name="published-before-the-installation",
         rule="events.after-commit",
-        source="constructed",
         killed_by="trace.lookahead/table-near/greedy",
         story="A callback sees tokens of which the request's state knows nothing yet.",
-        replace={"steps": _steps(RoundStep.COMMIT, RoundStep.PUBLISH, RoundStep.INSTALL, RoundStep.END)},
+        replace={"steps": _steps("draft submit branch wait resolve commit publish install end")},
     ),
     Fault(
         name="installed-before-the-commit",
@@ -196,7 +149,7 @@ FAULTS = (
         source="ml-explore/mlx-lm 1740",
         killed_by="trace.rounds/table-near/greedy",
         story="The state says that a round is done, and then trimming the cache fails.",
-        replace={"steps": _steps(RoundStep.INSTALL, RoundStep.COMMIT, RoundStep.PUBLISH, RoundStep.END)},
+        replace={"steps": _steps("draft submit branch wait resolve install commit publish end")},
     ),
     Fault(
         name="given-up-round-stays-in-the-cache",
@@ -204,7 +157,7 @@ FAULTS = (
         source="oMLX 2235",
         killed_by="trace.cancelled/table-near/*",
         story="A request is cancelled with a verification in flight, and its rows stay in the cache that is reused.",
-        replace={"abandoned_length": _inputs_stay},
+        replace={"abandoned_length": lambda committed, inputs: committed - 1 + inputs},
     ),
     Fault(
         name="given-up-round-takes-a-row-along",
@@ -212,7 +165,7 @@ FAULTS = (
         source="ml-explore/mlx-lm 1528",
         killed_by="trace.cancelled/table-near/greedy",
         story="The rewind of a cancelled round is off by one and removes a committed row.",
-        replace={"abandoned_length": _one_too_short},
+        replace={"abandoned_length": lambda committed, inputs: committed - 1 - int(inputs > 0)},
     ),
     Fault(
         name="cancelled-proposals-published",
@@ -220,7 +173,7 @@ FAULTS = (
         source="vllm-project/vllm 49620",
         killed_by="trace.cancelled/table-near/greedy",
         story="On cancellation the proposals in flight are flushed to the caller.",
-        replace={"cancelled_output": _proposals_published},
+        replace={"cancelled_output": lambda output, proposals: output + proposals},
     ),
     Fault(
         name="cancelled-round-counted",

@@ -66,16 +66,8 @@ def _engine_wide() -> Mapping[str, object]:
     return {"source_of": lambda request: stream}  # noqa: ARG005
 
 
-def _one_seed(request: Request) -> RandomSource:
-    return source_of(replace(request, seed=0))
-
-
 def _one_root_a_call(request: Request) -> RandomSource:
     return source_of(replace(request, batch_index=None if request.batch_index is None else 0))
-
-
-def _stream_of_request(request: Request) -> RandomSource:
-    return Stream(source_of(request))
 
 
 def _depth_from_draws() -> Mapping[str, object]:
@@ -106,10 +98,6 @@ def _depth_from_clock() -> Mapping[str, object]:
     return {"clip": depth}
 
 
-def _words_in_pairs(request: Request) -> RandomSource:
-    return PairedWords(source_of(request))
-
-
 def _swapped_seed(request: Request) -> RandomSource:
     right = source_of(request)
     assert isinstance(right, ThreefrySource), "the root is that of the spec's generator"
@@ -120,16 +108,14 @@ FAULTS = (
     Fault(
         name="words-taken-in-pairs",
         rule="randomness.generator",
-        source="constructed",
         killed_by="path.equals-reference/table/rejection/k3",
         story="The two words of each block are laid side by side instead of in two halves. Every statistic of the noise"
         " is perfect, and no other engine gives the same output for the seed.",
-        replace={"source_of": _words_in_pairs},
+        replace={"source_of": lambda request: PairedWords(source_of(request))},
     ),
     Fault(
         name="seed-words-swapped",
         rule="randomness.address-to-key",
-        source="constructed",
         killed_by="path.equals-reference/table/rejection/k3",
         story="The low word of the seed comes first: another root, another output, nothing else to see.",
         replace={"source_of": _swapped_seed},
@@ -140,7 +126,7 @@ FAULTS = (
         source="vllm-project/vllm 6038",
         killed_by="path.equals-reference/table/rejection/k3",
         story="A seed is accepted and reaches no generator.",
-        replace={"source_of": _one_seed},
+        replace={"source_of": lambda request: source_of(replace(request, seed=0))},
     ),
     Fault(
         name="engine-wide-stream",
@@ -156,12 +142,11 @@ FAULTS = (
         source="sgl-project/sglang 30822",
         killed_by="path.equals-reference/table/rejection/k3",
         story="Each request has a generator of its own, and every proposal advances it, the dropped ones included.",
-        replace={"source_of": _stream_of_request},
+        replace={"source_of": lambda request: Stream(source_of(request))},
     ),
     Fault(
         name="one-root-for-a-call",
         rule="scheduling.requests-independent",
-        source="constructed",
         killed_by="path.call-seed-differs-by-request/rejection",
         story="The requests of a call that share a seed share all their numbers.",
         replace={"source_of": _one_root_a_call},
@@ -169,7 +154,6 @@ FAULTS = (
     Fault(
         name="depth-from-a-discarded-draw",
         rule="randomness.control-ignores-redrawable",
-        source="constructed",
         killed_by="law.exact/law-order-2/t1/rejection/k2/t3",
         story="The next k depends on the last proposal that was drawn. Where it was dropped unexamined, the next round"
         " draws it again from the same number, which the choice of k has made less than random.",

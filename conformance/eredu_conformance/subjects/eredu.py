@@ -30,14 +30,14 @@ from eredu.engine.load import load_assistant, load_target
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel
 from eredu.prepared import PreparedRequest
+from eredu.scheduling.round_log import RoundLog
 from eredu.scheduling.scheduler import SpeculativeScheduler
+from eredu_conformance.harness.automaton import automaton_constraint
+from eredu_conformance.harness.grammar_state import GrammarState
 from eredu_conformance.protocol.capabilities import Capabilities, Feature
 from eredu_conformance.protocol.errors import SkippedRunError
 from eredu_conformance.protocol.options import Acceptance, RunOptions, Schedule
-from eredu_conformance.protocol.round_log import RoundLog
 from eredu_conformance.protocol.run import Answer, Finish, Request, Round, Run, RunResult
-from eredu_conformance.subjects.automaton import automaton_constraint
-from eredu_conformance.subjects.grammar_state import GrammarState
 
 MAX_BATCH = 1024
 """No limit of the scheduler's: a bound on what one run of the suite may ask."""
@@ -159,7 +159,10 @@ def _rounds(trace: Sequence[dict[str, Any]]) -> dict[int, tuple[Round, ...]]:
     log = RoundLog()
     for event in trace:
         log(event)
-    return {request: tuple(rounds) for request, rounds in log.rounds.items()}
+    return {
+        request: tuple(Round(proposals=each.proposals, emitted=each.emitted, promoted=each.promoted) for each in rounds)
+        for request, rounds in log.rounds.items()
+    }
 
 
 @dataclass

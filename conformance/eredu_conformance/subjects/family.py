@@ -19,7 +19,7 @@ from eredu.engine.mlx_backend import MlxBackend
 from eredu.loaded import LoadedModel
 from eredu.prepared import PreparedRequest
 from eredu.scheduling.run import run_requests
-from eredu_conformance.subjects.forced_executor import ForcedExecutor, OwnDraft
+from eredu_conformance.harness.forced_executor import ForcedExecutor, OwnDraft
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from eredu_conformance.checks.expected_output import sampling_of
 from eredu_conformance.checks.pairs import every_checkpoint
 from eredu_conformance.crafted import Architecture, BigramCheckpoint, CraftedCheckpoint
 from eredu_conformance.crafted.tables import cycle_table
+from eredu_conformance.harness.automaton import automaton_constraint
 from eredu_conformance.harness.enumeration import EnumeratingSource
 from eredu_conformance.protocol import (
     Acceptance,
@@ -34,7 +35,6 @@ from eredu_conformance.protocol import (
     Schedule,
     SkippedRunError,
 )
-from eredu_conformance.subjects.automaton import automaton_constraint
 from eredu_conformance.subjects.crafted_model import CraftedModel, Jitter
 from eredu_conformance.subjects.reference_trace import ReferenceTrace, RequestTrace, one_behind_another
 from eredu_reference import (

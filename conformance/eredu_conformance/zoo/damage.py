@@ -65,14 +65,6 @@ def write_damaged(member: ZooMember, directory: Path, damage: Damage) -> Path:
     return directory
 
 
-def _half(head: Tensors) -> Tensors:
-    return {name: head[name] for name in sorted(head)[::2]}
-
-
-def _zero(head: Tensors) -> Tensors:
-    return {name: np.zeros_like(array) for name, array in head.items()}
-
-
 def _constant(head: Tensors) -> Tensors:
     return {name: np.full_like(array, 0.02) if array.ndim > 1 else array for name, array in head.items()}
 
@@ -96,8 +88,8 @@ def _first_matrix(head: Tensors) -> str:
 
 _HEADS: dict[Damage, Callable[[Tensors], Tensors]] = {
     Damage.HEAD_ABSENT: lambda _: {},
-    Damage.HEAD_HALF_ABSENT: _half,
-    Damage.HEAD_ZERO: _zero,
+    Damage.HEAD_HALF_ABSENT: lambda head: {name: head[name] for name in sorted(head)[::2]},
+    Damage.HEAD_ZERO: lambda head: {name: np.zeros_like(array) for name, array in head.items()},
     Damage.HEAD_CONSTANT: _constant,
     Damage.HEAD_NAN: _nan,
     Damage.HEAD_WRONG_SHAPE: _cut,

@@ -41,6 +41,24 @@ class Drawer:
         names = {f"{prefix}{name}.weight": shape for name, shape in shapes.items()}
         return {name: self.normal(name, *shape, gain=gain) for name, shape in names.items()}
 
+    def norms(self, prefix: str, sizes: Mapping[str, int], *, centre: float = 1.0) -> Tensors:
+        """The `.weight` of several norms by name behind `prefix`."""
+        names = {f"{prefix}{name}.weight": size for name, size in sizes.items()}
+        return {name: self.near(name, centre, size) for name, size in names.items()}
+
+    def gated_mlp(self, prefix: str, *, hidden: int, inner: int) -> Tensors:
+        """The three projections of a gated MLP."""
+        shapes = {"gate_proj": (inner, hidden), "up_proj": (inner, hidden), "down_proj": (hidden, inner)}
+        return self.linears(prefix, shapes, gain=1.5)
+
+    def outer(self, embedding: str, norm: str, *, vocabulary: int, hidden: int, centre: float = 1.0) -> Tensors:
+        """Embedding, final norm and output projection; the first two by their names without `.weight`."""
+        return {
+            f"{embedding}.weight": self.near(f"{embedding}.weight", 0.0, vocabulary, hidden, spread=0.7),
+            **self.norms("", {norm: hidden}, centre=centre),
+            "lm_head.weight": self.normal("lm_head.weight", vocabulary, hidden, gain=2.5),
+        }
+
     def _draw(self, name: str, shape: tuple[int, ...]) -> Tensor:
         return np.asarray(self._generator(name).standard_normal(shape), dtype=np.float32)
 

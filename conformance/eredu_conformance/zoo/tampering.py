@@ -85,10 +85,6 @@ def permute_tokenizer(directory: Path) -> None:
     path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
-def _zero(head: Tensors) -> Tensors:
-    return {name: mx.zeros_like(array) for name, array in head.items()}
-
-
 def _random(head: Tensors) -> Tensors:
     def drawn(number: int, array: mx.array) -> mx.array:
         noise = mx.random.normal(array.shape, key=mx.random.key(number)) * array.astype(mx.float32).std()
@@ -98,10 +94,6 @@ def _random(head: Tensors) -> Tensors:
         name: drawn(number, array) if array.ndim == 2 else array
         for number, (name, array) in enumerate(sorted(head.items()))
     }
-
-
-def _shifted(head: Tensors) -> Tensors:
-    return {name: array + 1 if array.ndim == 1 else array for name, array in head.items()}
 
 
 def _foreign(head: Tensors) -> Tensors:
@@ -122,8 +114,8 @@ def _foreign(head: Tensors) -> Tensors:
 
 
 _HEADS: Mapping[Tampering, Callable[[Tensors], Tensors]] = {
-    Tampering.ZERO_HEAD: _zero,
+    Tampering.ZERO_HEAD: lambda head: {name: mx.zeros_like(array) for name, array in head.items()},
     Tampering.RANDOM_HEAD: _random,
-    Tampering.NORM_SHIFT: _shifted,
+    Tampering.NORM_SHIFT: lambda head: {name: array + 1 if array.ndim == 1 else array for name, array in head.items()},
     Tampering.FOREIGN_HEAD: _foreign,
 }

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eredu.contract.events import Event, TokensCommitted
 from eredu.prepared import PreparedRequest
-from eredu_conformance.protocol.round_log import RoundLog
+from eredu.scheduling.round_log import RoundLog
 from eredu_validation.evidence import Columns, Emission, Round, Stratum, columns_of, strata_of
 from eredu_validation.foreign.answers import ForeignEngine, foreign_outputs
 from eredu_validation.measures.plain_rows import (

@@ -49,8 +49,8 @@ def test_an_id_names_its_kind() -> None:
     def nothing(*_: object) -> Observation:
         return Observation(text="")
 
-    with pytest.raises(ValueError, match="kind law"):
-        Check(id="path.x", rule="draft.clip", kind=Kind.LAW, tier=Tier.QUICK, about="", run=nothing)
+    with pytest.raises(ValueError, match="of no kind"):
+        Check(id="paths.x", rule="draft.clip", about="", run=nothing)
 
 
 _FULL = Capabilities(

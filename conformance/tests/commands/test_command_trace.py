@@ -9,8 +9,8 @@ import pytest
 
 from eredu.contract.options import GenerationOptions
 from eredu_conformance.crafted import PairDirectories
-from eredu_conformance.subjects.table_pairs import Script
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.table_pairs import Script
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 from eredu_spec.rules import rules
 
 CommandLine = Callable[..., Any]

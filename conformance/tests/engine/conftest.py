@@ -20,7 +20,7 @@ from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement, PlacementKind
 from eredu.prepared import PreparedRequest
 from eredu.results import BatchResult, GenerationResult
-from eredu_conformance.tiny_models import TinyDecoder
+from eredu_conformance.harness.tiny_models import TinyDecoder
 
 Pair = tuple[LoadedCheckpoint, Assistant]
 Load = Callable[[TinyDecoder], LoadedCheckpoint]

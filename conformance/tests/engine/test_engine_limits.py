@@ -25,7 +25,7 @@ from eredu.prepared import PreparedRequest
 from eredu.results import GenerationResult
 from eredu.scheduling.scheduler import SpeculativeScheduler
 from eredu_conformance.crafted.tokenizer import ALPHABET, tokenizer_config, tokenizer_json
-from eredu_conformance.tiny_models import TinyDecoder
+from eredu_conformance.harness.tiny_models import TinyDecoder
 
 Decode = Callable[..., GenerationResult]
 Load = Callable[[TinyDecoder], LoadedCheckpoint]

@@ -22,7 +22,7 @@ from eredu.engine.mlx_backend import Lookup, MlxBackend
 from eredu.engine.sequence import MlxSequence
 from eredu.mlx.placement import Placement
 from eredu.results import GenerationResult
-from eredu_conformance.tiny_models import TinyDecoder
+from eredu_conformance.harness.tiny_models import TinyDecoder
 
 Decode = Callable[..., GenerationResult]
 PROMPT = (1, 2, 3, 4, 1, 2, 3, 5, 1, 2)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from eredu_conformance.faults import fault_named
-from eredu_conformance.subjects.evidence import TableSubject
-from eredu_conformance.subjects.evidence.designs import LONG
+from eredu_conformance.validator_power import TableSubject
+from eredu_conformance.validator_power.designs import LONG
 from eredu_reference import PIECES
 from eredu_reference.models import TableModel
 from eredu_validation.evidence import Columns, SubjectIdentity

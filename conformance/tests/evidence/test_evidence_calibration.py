@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eredu_conformance.subjects.evidence.calibration import calibrate, subject
+from eredu_conformance.validator_power.calibration import calibrate, subject
 from eredu_validation.evidence import Evidence, Terms
 from eredu_validation.evidence.diagnostics import Diagnostic, diagnose, distance_test, g_test, holm
 from eredu_validation.evidence.transforms import Order

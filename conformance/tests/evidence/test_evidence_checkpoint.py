@@ -9,22 +9,22 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from eredu_conformance.subjects.evidence import DESIGNS
-from eredu_conformance.subjects.evidence.checkpoint_designs import CHECKPOINT_DESIGNS, CheckpointDesign
-from eredu_conformance.subjects.evidence.checkpoint_models import CheckpointHead
-from eredu_conformance.subjects.evidence.checkpoint_power import (
+from eredu_conformance.validator_power import DESIGNS
+from eredu_conformance.validator_power.checkpoint_designs import CHECKPOINT_DESIGNS, CheckpointDesign
+from eredu_conformance.validator_power.checkpoint_models import CheckpointHead
+from eredu_conformance.validator_power.checkpoint_power import (
     SHOWN,
     TOLERANCE,
     checkpoint_line,
     measure_checkpoint,
     right_text,
 )
-from eredu_conformance.subjects.evidence.checkpoint_subject import Checkpoint, CheckpointSubject
-from eredu_conformance.subjects.evidence.designs import LONG
-from eredu_conformance.subjects.evidence.enumerated import distance_of_outputs, enumerated_distance
-from eredu_conformance.subjects.evidence.laws import LAWS, places
-from eredu_conformance.subjects.evidence.power import tokens_to_reject
-from eredu_conformance.subjects.evidence.table_subject import OneNumberSource
+from eredu_conformance.validator_power.checkpoint_subject import Checkpoint, CheckpointSubject
+from eredu_conformance.validator_power.designs import LONG
+from eredu_conformance.validator_power.enumerated import distance_of_outputs, enumerated_distance
+from eredu_conformance.validator_power.laws import LAWS, places
+from eredu_conformance.validator_power.power import tokens_to_reject
+from eredu_conformance.validator_power.table_subject import OneNumberSource
 from eredu_reference import PIECES, Sampling
 from eredu_reference.caches import CacheRow
 from eredu_reference.rows import softmax

@@ -12,8 +12,8 @@ from itertools import count
 import numpy as np
 import pytest
 
-from eredu_conformance.subjects.evidence import TableSubject
-from eredu_conformance.subjects.evidence.designs import LONG
+from eredu_conformance.validator_power import TableSubject
+from eredu_conformance.validator_power.designs import LONG
 from eredu_reference.models import TableModel
 from eredu_validation.evidence import Columns, Evidence, Portfolio, Terms, portfolio
 from eredu_validation.evidence.bets import Fixed, draft

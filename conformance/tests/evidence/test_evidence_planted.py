@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eredu_conformance.faults.engine.killing import run_command
-from eredu_conformance.subjects.evidence.planted import PLANTED, Planted
+from eredu_conformance.validator_power.planted import PLANTED, Planted
 
 ROOT = Path(__file__).parents[3]
 ARGUMENTS = ("validate", "tiny-qwen3.5", "--proposals", "3", "--seed", "5", "--tolerance", "0.002", "--tokens", "4000")

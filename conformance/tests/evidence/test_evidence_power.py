@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from eredu_conformance.faults import FAULTS
-from eredu_conformance.subjects.evidence import DESIGNS, UNSEEN, measure
-from eredu_conformance.subjects.evidence.power import RACE, markdown
+from eredu_conformance.validator_power import DESIGNS, UNSEEN, measure
+from eredu_conformance.validator_power.power import RACE, markdown
 from eredu_validation.evidence import Columns, Evidence, Terms, design_of
 
 LAW_FAULTS = [fault.name for fault in FAULTS if fault.killed_by.startswith("law.")]

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eredu_conformance.subjects.evidence import TableSubject
-from eredu_conformance.subjects.evidence.designs import LONG, PowerDesign
-from eredu_conformance.subjects.evidence.table_subject import CachedTable, OneNumberSource
+from eredu_conformance.validator_power import TableSubject
+from eredu_conformance.validator_power.designs import LONG, PowerDesign
+from eredu_conformance.validator_power.table_subject import CachedTable, OneNumberSource
 from eredu_reference import PIECES, Drafter, Schedule, decode_speculative
 from eredu_reference.models import TableModel
 from eredu_validation.evidence import (

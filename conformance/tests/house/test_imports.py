@@ -37,7 +37,8 @@ ROOM_ARROWS = {
     ("eredu_conformance.harness", "eredu"),
     ("eredu_conformance.faults.engine", "eredu"),  # faults are planted in it
     ("eredu_validation.foreign", "eredu_conformance.protocol"),
-    ("eredu_conformance.subjects.evidence", "eredu_validation"),  # plants faults that the validator must find
+    ("eredu_conformance.validator_power", "eredu"),
+    ("eredu_conformance.validator_power", "eredu_validation"),  # plants faults that the validator must find
 }
 """Folders that may import more than their package: what of another one."""
 
@@ -74,8 +75,9 @@ LATE = {
     "eredu_conformance.commands.spec > eredu_conformance.matrix": "MLX, which the list of rules does not need",
     "eredu_conformance.checks.stateful.lock_step > eredu_conformance.checks.stateful.running": "Hypothesis, an extra",
     "eredu_conformance.checks.family > eredu_conformance.subjects": "eredu and MLX, which no other engine needs",
+    "eredu_conformance.checks.family > eredu_conformance.harness.family_state": "likewise",
     "eredu_conformance.crafted.__main__ > eredu_conformance.checks.pairs": "the pairs of the checks, by their names",
-    "eredu_conformance.subjects.evidence.__main__ > eredu_conformance.subjects.evidence": "MLX, for one table of two",
+    "eredu_conformance.validator_power.__main__ > eredu_conformance.validator_power": "MLX, for one table of two",
     "eredu_conformance.subjects.mlx_lm > eredu": "only for GGUF files, which mlx-lm itself does not read",
 }
 """Who imports what inside functions, and why; below the top, names stand for all that lies in them."""

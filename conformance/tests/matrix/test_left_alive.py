@@ -20,10 +20,10 @@ from eredu.scheduling.admission import admit
 from eredu.scheduling.clipping import Depth
 from eredu.scheduling.lookahead import AdaptiveLookahead, planned_length
 from eredu.scheduling.resolution import resolve_round
+from eredu_conformance.harness.grammar_state import GrammarState
 from eredu_conformance.harness.grammars import bracket_grammar
-from eredu_conformance.subjects.grammar_state import GrammarState
-from eredu_conformance.subjects.table_pairs import Script
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.table_pairs import Script
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 from eredu_reference import DfaConstraint
 from eredu_spec.addressing import addressing_of
 from eredu_spec.randomness import Address, key

@@ -13,7 +13,7 @@ from eredu.engine.checkpoint import load_checkpoint
 from eredu.mlx.adapter import LanguageModel, load_directory
 from eredu.mlx.caches.batch import BatchCache
 from eredu.mlx.caches.sequence import SequenceCache
-from eredu_conformance.tiny_models import TinyDecoder
+from eredu_conformance.harness.tiny_models import TinyDecoder
 from eredu_conformance.zoo import zoo_member
 
 MEMBERS = 3

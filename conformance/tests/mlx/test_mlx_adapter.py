@@ -21,7 +21,7 @@ import eredu
 from eredu.contract.errors import CheckpointError, OptionError
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.mlx.adapter import is_quantized, load_directory
-from eredu_conformance.tiny_models import TinyDecoder
+from eredu_conformance.harness.tiny_models import TinyDecoder
 
 SIGNATURES = {
     "mlx_lm.utils.load_model": "model_path lazy strict model_config get_model_classes trust_remote_code",

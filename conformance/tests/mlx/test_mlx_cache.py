@@ -13,7 +13,7 @@ from eredu.contract.errors import CapabilityError
 from eredu.mlx.adapter import LanguageModel, load_directory
 from eredu.mlx.caches.full import RollbackCache
 from eredu.mlx.caches.sequence import SequenceCache
-from eredu_conformance.tiny_models import TinyDecoder
+from eredu_conformance.harness.tiny_models import TinyDecoder
 
 DECODERS = [
     TinyDecoder(),

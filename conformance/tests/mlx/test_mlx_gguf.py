@@ -21,9 +21,9 @@ from eredu.contract.errors import CheckpointError
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.mlx.adapter import load_directory
 from eredu.mlx.gguf import READABLE_TYPES, load_gguf
+from eredu_conformance.harness.tiny_models import TinyDecoder, Weights
 from eredu_conformance.protocol import Checkpoint, Ok, Request, Run, RunOptions, attempt
 from eredu_conformance.subjects.mlx_lm import MlxLmSubject
-from eredu_conformance.tiny_models import TinyDecoder, Weights
 
 DECODER = TinyDecoder(hidden=64, intermediate=96)
 INPUTS = [3, 1, 4, 1, 5, 9, 2, 6, 47]

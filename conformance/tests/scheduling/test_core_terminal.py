@@ -14,7 +14,7 @@ from eredu.contract.terminal import FinishReason, StopSequences, TerminalWatch
 from eredu.text.output import StreamingText
 from eredu.text.pieces import Alphabet, TokenPieces
 from eredu.text.vocabulary import Vocabulary
-from eredu_conformance.subjects.grammar_state import GrammarState
+from eredu_conformance.harness.grammar_state import GrammarState
 from eredu_reference.constraint import DfaConstraint
 from eredu_reference.requests import Request, TextOptions
 from eredu_reference.terminal import Budget, terminal_reason

@@ -9,9 +9,9 @@ import pytest
 
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.contract.statistics import RequestStatistics
-from eredu_conformance.subjects.grammar_state import GrammarState
-from eredu_conformance.subjects.table_pairs import Script, table_pairs
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.grammar_state import GrammarState
+from eredu_conformance.harness.table_pairs import Script, table_pairs
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 from eredu_reference.constraint import DfaConstraint
 
 SCRIPT = Script(64, (60,), tuple(range(60)))

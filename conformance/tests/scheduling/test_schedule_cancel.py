@@ -13,9 +13,9 @@ from eredu.scheduling.phase import SUBMITTED, Phase
 from eredu.text.output import StreamingText
 from eredu.text.pieces import Alphabet, TokenPieces
 from eredu.text.vocabulary import Vocabulary
-from eredu_conformance.subjects.instrumented_executor import Call, Fault, InjectedFaultError
-from eredu_conformance.subjects.table_pairs import Script
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.instrumented_executor import Call, Fault, InjectedFaultError
+from eredu_conformance.harness.table_pairs import Script
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 from eredu_reference.models import replay
 
 SCRIPT = Script(64, (60, 61, 62), tuple(range(60)))

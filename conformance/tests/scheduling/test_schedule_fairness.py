@@ -12,9 +12,9 @@ from eredu.contract.events import Event
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.scheduling.action import Turn
 from eredu.scheduling.phase import SUBMITTED, Phase
-from eredu_conformance.subjects.instrumented_executor import METHODS
-from eredu_conformance.subjects.table_pairs import Script, table_pairs
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.instrumented_executor import METHODS
+from eredu_conformance.harness.table_pairs import Script, table_pairs
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 
 PAIRS = table_pairs()
 SCRIPT = Script(64, (60,), tuple(range(60)))

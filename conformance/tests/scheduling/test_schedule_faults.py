@@ -15,10 +15,10 @@ from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, Sampl
 from eredu.contract.terminal import FinishReason
 from eredu.scheduling.phase import Phase
 from eredu.scheduling.run import run_requests
-from eredu_conformance.subjects.instrumented_executor import METHODS, Call, Fault, InjectedFaultError
-from eredu_conformance.subjects.table_executor import TableExecutor
-from eredu_conformance.subjects.table_pairs import Script
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.instrumented_executor import METHODS, Call, Fault, InjectedFaultError
+from eredu_conformance.harness.table_executor import TableExecutor
+from eredu_conformance.harness.table_pairs import Script
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 
 SCRIPT = Script(64, (60, 61, 62), tuple(range(60)))
 OPTIONS = GenerationOptions(max_tokens=20, max_proposals=3)

@@ -13,9 +13,9 @@ from eredu.contract.executor import Submission
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.terminal import FinishReason
 from eredu.scheduling.phase import Phase
-from eredu_conformance.subjects.instrumented_executor import Fault, InjectedFaultError
-from eredu_conformance.subjects.table_pairs import Script, table_pairs
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.instrumented_executor import Fault, InjectedFaultError
+from eredu_conformance.harness.table_pairs import Script, table_pairs
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 
 PAIRS = table_pairs()
 SCRIPT = Script(64, (60,), tuple(range(60)))

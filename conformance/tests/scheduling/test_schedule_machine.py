@@ -12,10 +12,10 @@ from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedul
 from eredu.contract.request import GenerationRequest
 from eredu.contract.terminal import FinishReason
 from eredu.scheduling.phase import SUBMITTED, Phase
-from eredu_conformance.subjects.instrumented_executor import METHODS, Call, InjectedFaultError
-from eredu_conformance.subjects.table_pairs import table_pairs
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
-from eredu_conformance.subjects.table_sequence import TableSequence
+from eredu_conformance.harness.instrumented_executor import METHODS, Call, InjectedFaultError
+from eredu_conformance.harness.table_pairs import table_pairs
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.table_sequence import TableSequence
 from eredu_reference.models import replay
 
 PAIRS = table_pairs()

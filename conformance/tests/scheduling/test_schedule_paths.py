@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.request import GenerationRequest
 from eredu.contract.statistics import RequestStatistics
-from eredu_conformance.subjects.grammar_state import GrammarState
-from eredu_conformance.subjects.table_pairs import Pair, table_pairs
-from eredu_conformance.subjects.table_schedule import TableSchedule, reference_request, table_request
+from eredu_conformance.harness.grammar_state import GrammarState
+from eredu_conformance.harness.table_pairs import Pair, table_pairs
+from eredu_conformance.harness.table_schedule import TableSchedule, reference_request, table_request
 from eredu_reference.constraint import DfaConstraint
 from eredu_reference.engine import decode_speculative
 from eredu_reference.plain import decode_plain

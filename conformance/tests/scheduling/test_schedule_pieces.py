@@ -18,8 +18,8 @@ from eredu.scheduling.event_queue import EventQueue
 from eredu.scheduling.executor_checks import check_block, check_entries, check_outcome, check_promotion
 from eredu.scheduling.lookahead import AdaptiveLookahead
 from eredu.scheduling.resolution import BranchView, Resolution, resolve_round
-from eredu_conformance.subjects.table_pairs import Script
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.table_pairs import Script
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 
 TRAITS = ExecutorTraits(
     vocabulary_size=64, max_proposals=64, target_context=4096, drafter_context=None, exact_promotion=True

@@ -18,8 +18,8 @@ from eredu.scheduling.phase import BRANCHING, SUBMITTED, TERMINAL, Phase
 from eredu.scheduling.request_state import RequestState, Round
 from eredu.scheduling.ring import Ring
 from eredu.scheduling.schedule_statistics import ScheduleCounter
-from eredu_conformance.subjects.table_pairs import table_pairs
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.table_pairs import table_pairs
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 
 
 def state_in(index: int, phase: Phase, depth: int = 2) -> RequestState[Any, Any, Any]:

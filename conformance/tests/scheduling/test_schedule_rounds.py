@@ -9,9 +9,9 @@ import pytest
 from eredu.contract.errors import OptionError
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.terminal import FinishReason
-from eredu_conformance.subjects.grammar_state import GrammarState
-from eredu_conformance.subjects.table_pairs import Script
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.grammar_state import GrammarState
+from eredu_conformance.harness.table_pairs import Script
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 from eredu_reference.constraint import DfaConstraint
 
 LENGTH = 24

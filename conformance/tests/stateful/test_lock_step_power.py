@@ -26,10 +26,10 @@ from eredu_conformance.checks.registry import all_checks
 from eredu_conformance.checks.stateful.machine import MACHINES
 from eredu_conformance.checks.stateful.running import run_programs
 from eredu_conformance.checks.subject_session import SubjectSession
+from eredu_conformance.harness.instrumented_executor import InstrumentedExecutor
+from eredu_conformance.harness.lock_step import DivergenceError, LockStep, machine_look
+from eredu_conformance.harness.table_forward import forward
 from eredu_conformance.subjects.eredu import EreduSubject
-from eredu_conformance.subjects.instrumented_executor import InstrumentedExecutor
-from eredu_conformance.subjects.lock_step import DivergenceError, LockStep, machine_look
-from eredu_conformance.subjects.table_forward import forward
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -255,6 +255,6 @@ def test_rows_of_a_neighbour_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         rows = right(*given)
         return [*rows[1:], *rows[:1]]
 
-    monkeypatch.setattr("eredu_conformance.subjects.table_executor.forward", wrong)
+    monkeypatch.setattr("eredu_conformance.harness.table_executor.forward", wrong)
     with pytest.raises(DivergenceError, match="in company request 0 has tokens"):
         finish(three_in_a_group())

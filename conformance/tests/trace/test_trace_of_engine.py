@@ -19,9 +19,9 @@ from eredu_conformance.checks.check import Kind
 from eredu_conformance.checks.finding import CheckFailure
 from eredu_conformance.checks.registry import all_checks
 from eredu_conformance.checks.subject_session import SubjectSession
+from eredu_conformance.harness.tiny_models import TinyDecoder
 from eredu_conformance.protocol import Capabilities, Run, RunResult
 from eredu_conformance.subjects.eredu import EreduSubject
-from eredu_conformance.tiny_models import TinyDecoder
 from eredu_spec.trace import check
 
 Decode = Callable[..., list[dict[str, Any]]]

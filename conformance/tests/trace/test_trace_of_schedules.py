@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from eredu_conformance.subjects.random_schedule import run_random_schedule
+from eredu_conformance.harness.random_schedule import run_random_schedule
 from eredu_spec.trace import check
 
 SEEDS = 120

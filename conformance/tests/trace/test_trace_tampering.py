@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eredu_conformance.subjects.random_schedule import run_random_schedule
+from eredu_conformance.harness.random_schedule import run_random_schedule
 from eredu_spec.events import ACTIONS, FIELDS
 from eredu_spec.trace import TraceFormError, check
 
@@ -16,7 +16,7 @@ Event = dict[str, Any]
 Trace = list[Event]
 FORM = "form"
 
-SEEDS = (3, 7, 9, 10, 22, 32)
+SEEDS = (9, 11, 12, 28, 42, 48)
 """Schedules without failures, which excuse what is missing behind them; together they have every event."""
 
 FIELD_RULES: dict[tuple[str, str], set[str]] = {
@@ -199,6 +199,7 @@ def test_an_event_happens_once(name: str) -> None:
         "cancel": {"events.append-only"},
         "close": {"events.append-only"},
         **{action: {"scheduling.turn-uninterrupted"} for action in ACTIONS},
+        "submit": {"scheduling.turn-uninterrupted", "scheduling.ring"},  # inside a group the next member is missed
     }
     for trace, index in places(name):
         assert verdict([*trace[: index + 1], *trace[index:]]) in expected[name]

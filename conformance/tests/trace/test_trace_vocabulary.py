@@ -9,9 +9,9 @@ import pytest
 
 from eredu.contract.options import GenerationOptions
 from eredu.scheduling.trace import COUNTERS, Tracer
-from eredu_conformance.subjects.random_schedule import run_random_schedule
-from eredu_conformance.subjects.table_pairs import Script
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.random_schedule import run_random_schedule
+from eredu_conformance.harness.table_pairs import Script
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 from eredu_spec.events import FIELDS
 from eredu_spec.statistics import Statistics
 from eredu_spec.trace_form import OPTIONAL

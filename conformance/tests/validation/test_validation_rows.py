@@ -21,7 +21,7 @@ from eredu.engine.load import load_target
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
-from eredu_conformance.tiny_models import TinyDecoder
+from eredu_conformance.harness.tiny_models import TinyDecoder
 from eredu_conformance.zoo import zoo_member
 from eredu_validation.evidence import Emission, columns_of
 from eredu_validation.measures.emissions import columns_of_outputs, decode_batch, emissions_of, request_seed

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Run, Tier
-from eredu_conformance.checks.finding import CheckFailure, Counterexample
+from eredu_conformance.checks.check import Check, Needs, Run
+from eredu_conformance.checks.finding import CheckFailure
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.zoo import zoo_member
 
@@ -28,8 +28,6 @@ def family_check(claim: str, family: str, *, rule: str, about: str, run: Run, se
     return Check(
         id=f"family.{claim}/{family}" + (f"/{setting}" if setting else ""),
         rule=rule,
-        kind=Kind.FAMILY,
-        tier=Tier.QUICK,
         about=about,
         family=family,
         needs=ENGINE,
@@ -63,7 +61,7 @@ def places(family: str) -> dict[str, int]:
 
 def parted(message: str, history: tuple[int, ...] = (), **case: Any) -> CheckFailure:
     """The failure of a check."""
-    return CheckFailure(Counterexample(message=message, history=history, case=case))
+    return CheckFailure(message, history=history, case=case)
 
 
 def outputs_apart(what: str, found: tuple[int, ...], due: tuple[int, ...], prompt: tuple[int, ...]) -> CheckFailure:

@@ -21,7 +21,7 @@ from eredu_conformance.protocol import SkippedRunError
 from eredu_conformance.zoo import MEMBERS, zoo_member
 
 if TYPE_CHECKING:
-    from eredu_conformance.subjects.family_state import Comparison
+    from eredu_conformance.harness.family_state import Comparison
 
 TOLERANCE = 1e-4
 """Largest relative difference of cached numbers and of logits that counts as equal; 0 is what most families show."""
@@ -68,8 +68,8 @@ def checks() -> Iterator[Check]:
 
 
 def _rollback(family: str, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001 (nothing is drawn)
+    from eredu_conformance.harness.family_state import rollbacks  # noqa: PLC0415
     from eredu_conformance.subjects.family import family_model  # noqa: PLC0415 (it loads eredu)
-    from eredu_conformance.subjects.family_state import rollbacks  # noqa: PLC0415
 
     model = family_model(published(session, family))
     lengths = [0, *places(family).values()]
@@ -78,8 +78,8 @@ def _rollback(family: str, session: SubjectSession, seed: int) -> Observation:  
 
 
 def _chunks(family: str, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
+    from eredu_conformance.harness.family_state import chunked  # noqa: PLC0415
     from eredu_conformance.subjects.family import family_model  # noqa: PLC0415
-    from eredu_conformance.subjects.family_state import chunked  # noqa: PLC0415
 
     model = family_model(published(session, family))
     found = list(chunked(model, text(CHUNKED), CHUNKS))

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.expected_output import ExpectedOutput
-from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.law_pairs import law_pairs
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
@@ -60,7 +60,6 @@ def checks() -> Iterator[Check]:
                 id=f"law.exact/{design.pair}/{design.label}/{acceptance.value}"
                 f"/k{design.proposals}/t{design.length}{ahead}",
                 rule="verify.same-law",
-                kind=Kind.LAW,
                 tier=design.tier,
                 about=f"The exact law of {design.length} tokens with K = {design.proposals} is that of plain decoding.",
                 needs=Needs(
@@ -85,20 +84,18 @@ def _run(design: Design, acceptance: Acceptance, session: SubjectSession, seed: 
         law = output_law(session.subject, session.capabilities, trial.run(session.place(pair)), most_runs=MOST_RUNS)
     except SubjectError as error:
         raise CheckFailure(
-            Counterexample(message=f"no law could be enumerated: {error}", history=pair.prompt, case=trial.describe())
+            f"no law could be enumerated: {error}", history=pair.prompt, case=trial.describe()
         ) from error
     gaps = {output: law.get(output, 0.0) - expected.get(output, 0.0) for output in {*law, *expected}}
     variation = sum(map(abs, gaps.values())) / 2
     if variation > TOLERANCE:
         worst = max(gaps, key=lambda output: abs(gaps[output]))
         raise CheckFailure(
-            Counterexample(
-                message=f"total variation {variation:.3g} from plain decoding; the output {list(worst)} has "
-                f"probability {law.get(worst, 0.0):.6g}, due {expected.get(worst, 0.0):.6g}",
-                history=pair.prompt + worst,
-                case=trial.describe(),
-                figures={"total_variation": variation},
-            )
+            f"total variation {variation:.3g} from plain decoding; the output {list(worst)} has "
+            f"probability {law.get(worst, 0.0):.6g}, due {expected.get(worst, 0.0):.6g}",
+            history=pair.prompt + worst,
+            case=trial.describe(),
+            figures={"total_variation": variation},
         )
     return Observation(
         text=f"{len(law)} outputs enumerated, total variation {variation:.1e}", figures={"total_variation": variation}

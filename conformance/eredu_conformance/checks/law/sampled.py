@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.expected_output import ExpectedOutput
-from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.law.expected_law import ExpectedLaw, Output
 from eredu_conformance.checks.law.likelihood_ratio import TestResult, likelihood_ratio_test
 from eredu_conformance.checks.law_pairs import law_pairs
@@ -114,7 +114,6 @@ def _check(design: Design, tier: Tier) -> Check:
     return Check(
         id=f"law.joint/{design.name}/n{samples}",
         rule="verify.same-law",
-        kind=Kind.LAW,
         tier=tier,
         about=f"{samples} outputs of {design.length} tokens are distributed as plain decoding's ({design.label}).",
         needs=Needs(
@@ -168,11 +167,7 @@ def _run(design: Design, samples: int, session: SubjectSession, seed: int) -> Ob
     case = {"pair": design.pair, "design": design.name, "samples": samples}
     impossible = design.expected.impossible(outputs)
     if impossible is not None:
-        raise CheckFailure(
-            Counterexample(
-                message=f"the output {list(impossible)} has probability 0", history=prompt + impossible, case=case
-            )
-        )
+        raise CheckFailure(f"the output {list(impossible)} has probability 0", history=prompt + impossible, case=case)
     tests = judge(design, outputs)
     figures = {
         test.name: {
@@ -188,14 +183,12 @@ def _run(design: Design, samples: int, session: SubjectSession, seed: int) -> Ob
     if rejecting := [test for test in tests if test.rejects]:
         test = rejecting[0]
         raise CheckFailure(
-            Counterexample(
-                message=f"{test.name}: G = {test.statistic:.1f} on {test.degrees} degrees of freedom, "
-                f"p = {test.p_value:.2g}, below {test.alpha:.2g}; a right engine fails this check with a chance "
-                f"of {ALPHA:.0e}",
-                history=prompt,
-                case=case,
-                figures=figures,
-            )
+            f"{test.name}: G = {test.statistic:.1f} on {test.degrees} degrees of freedom, "
+            f"p = {test.p_value:.2g}, below {test.alpha:.2g}; a right engine fails this check with a chance "
+            f"of {ALPHA:.0e}",
+            history=prompt,
+            case=case,
+            figures=figures,
         )
     finest = min(tests, key=lambda test: test.resolves)
     return Observation(

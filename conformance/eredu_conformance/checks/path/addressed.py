@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
-from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.check import Check, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.path.options import SAMPLED, SETTINGS, option_trial
 from eredu_conformance.checks.reference_twin import ENGINES, differs, reference_answers
 from eredu_conformance.checks.roots import root
@@ -75,7 +75,6 @@ def _check(
     return Check(
         id=f"path.equals-reference/{name}",
         rule=rule,
-        kind=Kind.PATH,
         tier=tier,
         about=f"Under {acceptance.value}, tokens are those of the reference at the same addresses, branches or not.",
         needs=Needs(
@@ -123,11 +122,9 @@ def _failure(smallest: Trial, session: SubjectSession) -> CheckFailure:
     index, place, message = found if found is not None else (0, 0, "they differed once and agree when asked again")
     due = reference_answers(smallest, session)[index].tokens[:place]
     return CheckFailure(
-        Counterexample(
-            message=f"the subject and the reference at the same addresses: {message}",
-            history=smallest.requests[index].prompt + due,
-            case=smallest.describe(),
-        )
+        f"the subject and the reference at the same addresses: {message}",
+        history=smallest.requests[index].prompt + due,
+        case=smallest.describe(),
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Kind, Needs
+from eredu_conformance.checks.check import Check, Needs
 from eredu_conformance.checks.comparing import first_difference, require_equal
-from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.path.cases import DEPTH, PAIRS, REQUESTS, RULES, TOKENS, label, switched_trial
 from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.subject_session import SubjectSession
@@ -169,7 +169,6 @@ def checks() -> Iterator[Check]:
                 yield Check(
                     id=f"path.{claim}/{name}/{label(acceptance)}",
                     rule=told.rule,
-                    kind=Kind.PATH,
                     tier=tier,
                     about=f"Under {label(acceptance)} decoding, {told.about}.",
                     needs=Needs(
@@ -189,4 +188,4 @@ def _schedule(session: SubjectSession) -> Schedule:
 
 
 def _failure(message: str, trial: Trial) -> CheckFailure:
-    return CheckFailure(Counterexample(message=message, history=trial.requests[0].prompt, case=trial.describe()))
+    return CheckFailure(message, history=trial.requests[0].prompt, case=trial.describe())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.comparing import require_equal
 from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.roots import root
@@ -29,7 +29,6 @@ def checks() -> Iterator[Check]:
             yield Check(
                 id=f"path.coupled-equals-plain/{pair.name}/k{depth}",
                 rule="verify.coupled-shared-vector",
-                kind=Kind.PATH,
                 tier=tier,
                 about=f"With one seed, coupled decoding with K = {depth} is plain decoding ({pair.aim}).",
                 needs=Needs(features=frozenset({Feature.SEEDS}), acceptance=Acceptance.COUPLED, proposals=depth),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
 from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.short_drafts import DRAFT_CONTEXT, SHORT_DRAFTS, short_draft
@@ -32,7 +32,6 @@ def checks() -> Iterator[Check]:
                 yield Check(
                     id=f"path.{claim}/{name}/k{depth}",
                     rule=rule,
-                    kind=Kind.PATH,
                     tier=tier,
                     about=about,
                     needs=Needs(proposals=depth, options=frozenset({option} if option else ())),
@@ -42,8 +41,6 @@ def checks() -> Iterator[Check]:
         yield Check(
             id=f"path.draft-context/{name}",
             rule="draft.clip",
-            kind=Kind.PATH,
-            tier=Tier.QUICK,
             about="An output goes on to its budget where the draft's context ends before.",
             needs=Needs(proposals=3),
             run=partial(_run_draft_context, name),
@@ -52,7 +49,6 @@ def checks() -> Iterator[Check]:
         yield Check(
             id=f"path.context-limit/{name}",
             rule="terminal.budget-counts-tokens",
-            kind=Kind.PATH,
             tier=Tier.STANDARD,
             about="An output ends with the target's context, one token behind its last input.",
             needs=Needs(proposals=3),

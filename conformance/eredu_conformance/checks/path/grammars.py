@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
 from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.roots import root
@@ -56,7 +56,6 @@ def checks() -> Iterator[Check]:
                 yield Check(
                     id=f"path.grammar/{name}/{label}/k{depth}",
                     rule="constraints.mask-on-every-row" if acceptance else "constraints.drafting-stops-at-completion",
-                    kind=Kind.PATH,
                     tier=tier if depth in {0, 2} else Tier.STANDARD,
                     about=f"Under {label} decoding with K = {depth} a grammar masks every row and ends where complete.",
                     needs=Needs(

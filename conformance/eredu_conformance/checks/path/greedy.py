@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
 from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.subject_session import SubjectSession
@@ -25,7 +25,6 @@ def checks() -> Iterator[Check]:
             yield Check(
                 id=f"path.greedy-is-argmax/{pair.name}/k{depth}",
                 rule=_rule(pair, depth),
-                kind=Kind.PATH,
                 tier=tier,
                 about=f"At temperature 0 with K = {depth} the output is the law's own argmax ({pair.aim}).",
                 needs=Needs(proposals=depth),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
 from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.roots import root
@@ -86,7 +86,6 @@ def _greedy(name: str, option: str, settings: Settings, tier: Tier) -> Check:
     return Check(
         id=f"path.option-with-drafter/{option}/{name}/greedy",
         rule=_RULES.get(option, "verify.processed-order"),
-        kind=Kind.PATH,
         tier=tier,
         about=f"Greedy decoding under '{option}' takes the argmax of the processed rows, with and without proposals.",
         needs=Needs(options=frozenset(settings), proposals=max(DEPTHS)),
@@ -98,7 +97,6 @@ def _coupled(name: str, option: str, settings: Settings, tier: Tier) -> Check:
     return Check(
         id=f"path.option-with-drafter/{option}/{name}/coupled",
         rule=_RULES.get(option, "verify.processed-order"),
-        kind=Kind.PATH,
         tier=tier,
         about=f"Coupled decoding under '{option}' gives the tokens of plain decoding under '{option}'.",
         needs=Needs(

@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
-from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.check import Check, Needs
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.reference_twin import ENGINES
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
@@ -50,12 +50,10 @@ def _run(candidates: Candidates, session: SubjectSession, seed: int) -> Observat
     if ignored:
         trial = _trial()
         raise CheckFailure(
-            Counterexample(
-                message=f"asked for {', '.join(ignored)}, which it doesn't declare, the subject answered as if it did; "
-                "raise or skip instead",
-                history=trial.requests[0].prompt,
-                case={"asked": ignored, **trial.describe()},
-            )
+            f"asked for {', '.join(ignored)}, which it doesn't declare, the subject answered as if it did; "
+            "raise or skip instead",
+            history=trial.requests[0].prompt,
+            case={"asked": ignored, **trial.describe()},
         )
     return Observation(text=f"{len(asked)} undeclared requests refused: {', '.join(name for name, _ in asked)}")
 
@@ -119,9 +117,7 @@ def _foreign_drafts(session: SubjectSession) -> Iterator[tuple[str, Run]]:
 def _refuse_drafts(session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     taken = [name for name, run in _foreign_drafts(session) if not _refuses(session, run)]
     if taken:
-        raise CheckFailure(
-            Counterexample(message=f"it decoded with {' and with '.join(taken)}", case={"pair": "table-eos"})
-        )
+        raise CheckFailure(f"it decoded with {' and with '.join(taken)}", case={"pair": "table-eos"})
     return Observation(text="drafts of other sizes and of another tokenizer refused")
 
 
@@ -130,8 +126,6 @@ def checks() -> Iterator[Check]:
     yield Check(
         id="path.foreign-draft-is-refused",
         rule="capability.same-vocabulary",
-        kind=Kind.PATH,
-        tier=Tier.QUICK,
         about="A draft whose ids mean other tokens than the target's is refused.",
         needs=Needs(proposals=2, engines=ENGINES),
         run=_refuse_drafts,
@@ -139,8 +133,6 @@ def checks() -> Iterator[Check]:
     yield Check(
         id="path.undeclared-option-is-refused",
         rule="capability.no-silent-fallback",
-        kind=Kind.PATH,
-        tier=Tier.QUICK,
         about="An option that the subject doesn't declare is refused when it is asked for with proposals.",
         needs=Needs(proposals=2),
         run=partial(_run, _options),
@@ -148,8 +140,6 @@ def checks() -> Iterator[Check]:
     yield Check(
         id="path.undeclared-call-is-refused",
         rule="capability.no-silent-fallback",
-        kind=Kind.PATH,
-        tier=Tier.QUICK,
         about="Rules, injected randomness and a K that the subject doesn't declare are refused when asked for.",
         needs=Needs(proposals=2),
         run=partial(_run, _calls),

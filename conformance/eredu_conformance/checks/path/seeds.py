@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
-from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.check import Check, Needs
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.path.cases import DEPTH, RULES, label
 from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.subject_session import SubjectSession
@@ -33,8 +33,6 @@ def checks() -> Iterator[Check]:
             yield Check(
                 id=f"path.{claim}/{label(acceptance)}",
                 rule="randomness.address-to-key",
-                kind=Kind.PATH,
-                tier=Tier.QUICK,
                 about=f"Under {label(acceptance)} decoding, {about}.",
                 needs=Needs(features=frozenset({Feature.SEEDS}), acceptance=acceptance, proposals=DEPTH, batch=batch),
                 run=partial(_run, acceptance, trial),
@@ -64,10 +62,8 @@ def _run(
     outputs = [answer.tokens for answer in session.answers(trial)]
     if len(set(outputs)) < len(outputs):
         raise CheckFailure(
-            Counterexample(
-                message=f"two of {REQUESTS} requests gave the same {TOKENS} tokens: {[list(o) for o in outputs]}",
-                history=trial.requests[0].prompt,
-                case=trial.describe(),
-            )
+            f"two of {REQUESTS} requests gave the same {TOKENS} tokens: {[list(o) for o in outputs]}",
+            history=trial.requests[0].prompt,
+            case=trial.describe(),
         )
     return Observation(text=f"{REQUESTS} outputs of {TOKENS} tokens, all different")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Kind, Needs
+from eredu_conformance.checks.check import Check, Needs
 from eredu_conformance.checks.comparing import require_equal
 from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.path.cases import DEPTH, PAIRS, RULES, label, switched_trial
@@ -95,7 +95,6 @@ def checks() -> Iterator[Check]:
                 yield Check(
                     id=f"path.{switch.name}/{name}/{label(acceptance)}",
                     rule=switch.rule or _ADDRESSING[acceptance],
-                    kind=Kind.PATH,
                     tier=tier,
                     about=f"Under {label(acceptance)} decoding, '{switch.name}' moves no token.",
                     needs=Needs(features=switch.needs, acceptance=acceptance, proposals=DEPTH, options=switch.settings),

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
-from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.check import Check, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.forced_pairs import SENSITIVE, forced_pair
 from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.subject_session import SubjectSession
@@ -25,7 +25,6 @@ def checks() -> Iterator[Check]:
         yield Check(
             id=f"state.cache-length/{name}",
             rule="commit.leading-token-uncached",
-            kind=Kind.STATE,
             tier=Tier.QUICK if name in QUICK else Tier.STANDARD,
             about="The trace has all committed tokens but the last in the cache, behind each commit and cancellation.",
             needs=Needs(proposals=3, features=frozenset({Feature.TRACES, Feature.SEEDS}), batch=3),
@@ -39,9 +38,7 @@ def _run(name: str, session: SubjectSession, seed: int) -> Observation:
         trial = _trial(name, acceptance, session, seed)
         trace = session.result(trial).trace
         if trace is None:
-            raise CheckFailure(
-                Counterexample(message="traces are declared, and the result has none", case=trial.describe())
-            )
+            raise CheckFailure("traces are declared, and the result has none", case=trial.describe())
         commits += check_lengths(trial, trace)
     if commits == 0:
         raise SkippedRunError("its trace has no commit with a cache length")
@@ -68,12 +65,10 @@ def check_lengths(trial: Trial, trace: Sequence[Mapping[str, Any]]) -> int:
         checked += 1
         if event["cache_length"] != expected:
             raise CheckFailure(
-                Counterexample(
-                    message=f"event {number} of the trace, {dict(event)}, tells of a cache of {event['cache_length']}; "
-                    f"all committed tokens but the last are {expected}",
-                    history=trial.requests[request].prompt,
-                    case=trial.describe(),
-                )
+                f"event {number} of the trace, {dict(event)}, tells of a cache of {event['cache_length']}; "
+                f"all committed tokens but the last are {expected}",
+                history=trial.requests[request].prompt,
+                case=trial.describe(),
             )
     return checked
 

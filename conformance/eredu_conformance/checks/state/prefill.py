@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.comparing import first_difference, greedy_due, require_equal
-from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.forced_pairs import SENSITIVE, forced_pair
 from eredu_conformance.checks.state.simulation import greedy_rounds
 from eredu_conformance.checks.subject_session import SubjectSession
@@ -28,7 +28,6 @@ def checks() -> Iterator[Check]:
             yield Check(
                 id=f"state.chunk-invariance/{name}/k{depth}",
                 rule="scheduling.prefill-in-chunks",
-                kind=Kind.STATE,
                 tier=Tier.QUICK if name in QUICK and depth else Tier.STANDARD,
                 about=f"A prompt of {PROMPT} tokens fed in chunks of any size is followed by the law's tokens.",
                 needs=Needs(proposals=depth, options=frozenset({"prefill_chunk"})),
@@ -37,7 +36,6 @@ def checks() -> Iterator[Check]:
         yield Check(
             id=f"state.warm-equals-cold/{name}",
             rule="rollback.exact-state",
-            kind=Kind.STATE,
             tier=Tier.QUICK if name in QUICK else Tier.STANDARD,
             about="A run behind runs of the same and of longer prompts gives the tokens of the first.",
             needs=Needs(proposals=2),
@@ -46,7 +44,6 @@ def checks() -> Iterator[Check]:
         yield Check(
             id=f"state.prefix-reuse/{name}",
             rule="commit.on-copies",
-            kind=Kind.STATE,
             tier=Tier.QUICK if name in QUICK else Tier.STANDARD,
             about="Prompts that go on from earlier outputs, whole and in part, and twice, are followed by the law's.",
             needs=Needs(proposals=2),
@@ -86,11 +83,9 @@ def _warm(name: str, session: SubjectSession, seed: int) -> Observation:  # noqa
         found = first_difference(session.answers(trial), cold)
         if found is not None:
             raise CheckFailure(
-                Counterexample(
-                    message=f"behind a run of {list(prompt)}, against the same run cold: {found[2]}",
-                    history=pair.prompt + cold[0].tokens[: found[1]],
-                    case=trial.describe(),
-                )
+                f"behind a run of {list(prompt)}, against the same run cold: {found[2]}",
+                history=pair.prompt + cold[0].tokens[: found[1]],
+                case=trial.describe(),
             )
     return Observation(
         text=f"{len(between)} warm runs, {len(between) * len(cold[0].tokens)} tokens equal to the cold run's"
@@ -119,11 +114,9 @@ def _reuse(name: str, session: SubjectSession, seed: int) -> Observation:  # noq
         due = sum(item.accepted for item in greedy_rounds(pair, prompt, proposals=2, tokens=12))
         if accepted is not None and not due <= accepted <= due + 1:
             raise CheckFailure(
-                Counterexample(
-                    message=f"{accepted} proposals accepted where the laws agree on {due}",
-                    history=prompt,
-                    case=trial.describe(),
-                )
+                f"{accepted} proposals accepted where the laws agree on {due}",
+                history=prompt,
+                case=trial.describe(),
             )
     return Observation(text=f"7 prompts, {compared} tokens equal")
 

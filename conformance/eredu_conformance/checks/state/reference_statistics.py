@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
-from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.check import Check, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.reference_twin import COUNTERS, ENGINES, different_statistics, differs
 from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.subject_session import SubjectSession
@@ -50,7 +50,6 @@ def checks() -> Iterator[Check]:
                 yield Check(
                     id=f"state.books-equal-reference/{name}/{label}/{schedule}",
                     rule=rule,
-                    kind=Kind.STATE,
                     tier=tier,
                     about=f"Under {label} decoding, every counter is the reference's (lookahead: {schedule}).",
                     needs=Needs(
@@ -86,11 +85,9 @@ def _run(name: str, acceptance: Acceptance | None, schedule: str, session: Subje
         index, place, message = found
         smallest = trial.alone(index)
         raise CheckFailure(
-            Counterexample(
-                message=f"the subject and the reference at the same addresses: {message}",
-                history=requests[index].prompt,
-                case=smallest.describe(),
-                figures={"output_position": place},
-            )
+            f"the subject and the reference at the same addresses: {message}",
+            history=requests[index].prompt,
+            case=smallest.describe(),
+            figures={"output_position": place},
         )
     return Observation(text=f"{count} statistics with {len(COUNTERS)} counters equal to the reference's")

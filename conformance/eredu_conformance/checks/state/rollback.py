@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
 from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.forced_pairs import PARTS, SENSITIVE, forced_pair
@@ -31,7 +31,6 @@ def checks() -> Iterator[Check]:
                 yield Check(
                     id=f"state.rollback/{name}/k{depth}" + ("/lookahead" if ahead else ""),
                     rule="rollback.exact-state",
-                    kind=Kind.STATE,
                     tier=max(tier, Tier.STANDARD, key=lambda item: item.rank) if ahead else tier,
                     about="After every accepted length the target's state is that of the committed tokens"
                     + (", beside branches that are dropped and promoted." if ahead else "."),

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.comparing import first_difference, greedy_due
-from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.forced_pairs import PARTS, SENSITIVE, forced_pair
 from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.state.simulation import greedy_rounds
@@ -39,7 +39,6 @@ def checks() -> Iterator[Check]:
             yield Check(
                 id=f"state.drafter-frontier/{name}/k{depth}",
                 rule="rollback.drafter-follows",
-                kind=Kind.STATE,
                 tier=tier,
                 about="Under greedy decoding as many proposals are accepted as the two laws agree on.",
                 needs=Needs(proposals=depth, features=frozenset({Feature.STATISTICS})),
@@ -51,8 +50,6 @@ def checks() -> Iterator[Check]:
             yield Check(
                 id=f"state.books/{rule.partition('.')[2]}/{acceptance.value}",
                 rule=rule,
-                kind=Kind.STATE,
-                tier=Tier.QUICK,
                 about=f"In every answer, {' + '.join(left)} = {' + '.join(right)}.",
                 needs=Needs(
                     proposals=3, acceptance=acceptance, features=frozenset({Feature.STATISTICS, Feature.SEEDS} | ahead)
@@ -76,12 +73,10 @@ def _accepted(name: str, depth: int, session: SubjectSession, seed: int) -> Obse
         due = sum(item.accepted for item in rounds)
         if not due <= int(statistics["accepted"]) <= due + 1:
             raise CheckFailure(
-                Counterexample(
-                    message=f"{statistics['accepted']} proposals accepted where the laws agree on {due} "
-                    f"({pair.name}, K = {depth}): the drafter's state is not that of the committed tokens",
-                    history=pair.prompt,
-                    case=trial.describe(),
-                )
+                f"{statistics['accepted']} proposals accepted where the laws agree on {due} "
+                f"({pair.name}, K = {depth}): the drafter's state is not that of the committed tokens",
+                history=pair.prompt,
+                case=trial.describe(),
             )
         seen += due
     return Observation(text=f"{seen} proposals accepted, as the laws agree", figures={"accepted": seen})
@@ -102,11 +97,7 @@ def _balance(rule: str, acceptance: Acceptance, session: SubjectSession, seed: i
             raise SkippedRunError(f"its statistics have no {', '.join(absent)}")
         if sum(statistics[name] for name in left) != sum(statistics[name] for name in right):
             counters = {name: statistics[name] for name in (*left, *right)}
-            raise CheckFailure(
-                Counterexample(
-                    message=f"the statistics of request {index} do not balance: {counters}", case=trial.describe()
-                )
-            )
+            raise CheckFailure(f"the statistics of request {index} do not balance: {counters}", case=trial.describe())
     return Observation(text=f"{len(requests)} statistics balance")
 
 
@@ -114,7 +105,5 @@ def _statistics(answers: Sequence[Answer], trial: Trial) -> list[Mapping[str, An
     statistics = [answer.statistics for answer in answers]
     found = [item for item in statistics if item is not None]
     if len(found) != len(statistics):
-        raise CheckFailure(
-            Counterexample(message="statistics are declared, and an answer has none", case=trial.describe())
-        )
+        raise CheckFailure("statistics are declared, and an answer has none", case=trial.describe())
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
+from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.comparing import greedy_due, require_equal
 from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.forced_pairs import PARTS, forced_pair
@@ -26,7 +26,6 @@ def checks() -> Iterator[Check]:
             yield Check(
                 id=f"state.window-crossing/{name}/k{depth}",
                 rule="rollback.exact-state" if depth else "draft.empty-block-is-plain",
-                kind=Kind.STATE,
                 tier=max(tier, other, key=lambda item: item.rank),
                 about=f"Blocks with K = {depth} that reach past the window at every offset leave what it would hold.",
                 needs=Needs(proposals=depth, features=frozenset({Feature.SLIDING_WINDOW})),

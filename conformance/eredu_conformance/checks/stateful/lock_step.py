@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
-from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.check import Check, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.protocol import SkippedRunError
 
@@ -31,7 +31,6 @@ def checks() -> Iterator[Check]:
             yield Check(
                 id=f"stateful.lock-step/{name}/{programs}",
                 rule=rule,
-                kind=Kind.STATEFUL,
                 tier=tier,
                 about="Scheduler and machine agree on phases, caches, blocks, events, statistics after every action.",
                 needs=Needs(engines=frozenset({"eredu"})),
@@ -46,9 +45,7 @@ def _run(name: str, programs: int, session: SubjectSession, seed: int) -> Observ
 
     found = run_programs(name, programs=programs, steps=STEPS, seed=seed)
     if found is not None:
-        raise CheckFailure(
-            Counterexample(message=found.message, case={"machine": name, "program": list(found.program)})
-        )
+        raise CheckFailure(found.message, case={"machine": name, "program": list(found.program)})
     return Observation(
         text=f"{programs} programs of up to {STEPS} actions in lock-step",
         figures={"programs": programs, "steps": STEPS},

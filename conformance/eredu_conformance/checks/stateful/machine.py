@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from eredu_conformance.subjects.lock_step import RAISING, VOCABULARY, LockStep
+from eredu_conformance.harness.lock_step import RAISING, VOCABULARY, LockStep
 
 IDS = st.integers(0, VOCABULARY - 1)
 MOST_REQUESTS = 5

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from eredu_conformance.checks.check import Check, Kind, Needs, Tier
-from eredu_conformance.checks.finding import CheckFailure, Counterexample, Observation
+from eredu_conformance.checks.check import Check, Needs, Tier
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.shrinking import shrink
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trace.situations import DEPTH, SITUATIONS, Situation
@@ -31,7 +31,6 @@ def checks() -> Iterator[Check]:
             yield Check(
                 id=f"trace.{situation.name}/{name}/{label}",
                 rule=situation.rule,
-                kind=Kind.TRACE,
                 tier=tier if acceptance in QUICK_RULES else max(tier, Tier.STANDARD, key=lambda each: each.rank),
                 about=f"The trace of the situation '{situation.name}' is a run of the machine of the spec.",
                 needs=Needs(
@@ -62,7 +61,7 @@ def _run(
 
     smallest = shrink(trial, fails, most_attempts=session.shrinking)
     broken = finding_of(session.result(smallest), ring=situation.ring) or broken
-    raise CheckFailure(Counterexample(message=broken, history=smallest.requests[0].prompt, case=smallest.describe()))
+    raise CheckFailure(broken, history=smallest.requests[0].prompt, case=smallest.describe())
 
 
 def finding_of(result: RunResult, *, ring: bool) -> str | None:

@@ -17,10 +17,6 @@ Vary = Callable[[int, Request, CheckpointPair], Request]
 """What a situation makes of request number i of a pair."""
 
 
-def _as_it_is(index: int, request: Request, pair: CheckpointPair) -> Request:  # noqa: ARG001
-    return request
-
-
 def _options(request: Request, **changes: object) -> Request:
     return replace(request, options=replace(request.options, **changes))  # type: ignore[arg-type]
 
@@ -31,10 +27,6 @@ def _without_proposals(index: int, request: Request, pair: CheckpointPair) -> Re
 
 def _small_budgets(index: int, request: Request, pair: CheckpointPair) -> Request:  # noqa: ARG001
     return _options(request, max_tokens=1 + index, max_proposals=4 - index % 4)
-
-
-def _longer_prompts(index: int, request: Request, pair: CheckpointPair) -> Request:  # noqa: ARG001
-    return replace(request, prompt=request.prompt + request.prompt[-1:] * (2 * index))
 
 
 def _possible(pair: CheckpointPair) -> list[int]:
@@ -52,10 +44,6 @@ def _grammars(index: int, request: Request, pair: CheckpointPair) -> Request:
     ids = _possible(pair)[:3]
     chain = tuple(tuple((token, state + 1) for token in ids) for state in range(2 + index))
     return _options(request, grammar=(*chain, ()))
-
-
-def _cancelled(index: int, request: Request, pair: CheckpointPair) -> Request:  # noqa: ARG001
-    return replace(request, cancel_after=index * 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +64,7 @@ class Situation:
     name: str
     rule: str
     schedule: Schedule = field(default_factory=Schedule)
-    vary: Vary = _as_it_is
+    vary: Vary = lambda _index, request, *_: request
     count: int = 3
     ring: bool = False
     features: frozenset[Feature] = frozenset()
@@ -106,7 +94,7 @@ SITUATIONS = (
         name="prefill",
         rule="scheduling.prefill-in-chunks",
         schedule=Schedule(prefill_chunk=1),
-        vary=_longer_prompts,
+        vary=lambda index, request, *_: replace(request, prompt=request.prompt + request.prompt[-1:] * (2 * index)),
         settings=frozenset({"prefill_chunk"}),
     ),
     Situation(name="budget", rule="draft.clip", schedule=_ON, vary=_small_budgets, count=6, features=_AHEAD),
@@ -154,7 +142,7 @@ SITUATIONS = (
         name="cancelled",
         rule="cancellation.leaves-no-trace",
         schedule=_ON,
-        vary=_cancelled,
+        vary=lambda index, request, *_: replace(request, cancel_after=index * 2),
         count=5,
         features=_AHEAD | {Feature.CANCELLATION},
     ),

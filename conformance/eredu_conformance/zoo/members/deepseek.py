@@ -66,11 +66,6 @@ def _config(model_type: str, architecture: str, heads: int) -> dict[str, Any]:
     }
 
 
-def _norms(draw: Drawer, prefix: str, sizes: dict[str, int]) -> Tensors:
-    names = {f"{prefix}{name}.weight": size for name, size in sizes.items()}
-    return {name: draw.near(name, 1.0, size) for name, size in names.items()}
-
-
 def _attention(draw: Drawer, prefix: str) -> Tensors:
     shapes = {
         "q_a_proj": (Q_RANK, HIDDEN),
@@ -80,7 +75,7 @@ def _attention(draw: Drawer, prefix: str) -> Tensors:
     }
     tensors = draw.linears(prefix, shapes, gain=1.5)
     tensors |= draw.linears(prefix, {"o_proj": (HIDDEN, HEADS * VALUE)}, gain=2.0)
-    return tensors | _norms(draw, prefix, {"q_a_layernorm": Q_RANK, "kv_a_layernorm": KV_RANK})
+    return tensors | draw.norms(prefix, {"q_a_layernorm": Q_RANK, "kv_a_layernorm": KV_RANK})
 
 
 def _indexer(draw: Drawer, prefix: str) -> Tensors:
@@ -92,40 +87,33 @@ def _indexer(draw: Drawer, prefix: str) -> Tensors:
     bias = f"{prefix}k_norm.bias"
     return {
         **draw.linears(prefix, shapes, gain=1.5),
-        **_norms(draw, prefix, {"k_norm": INDEX_WIDTH}),
+        **draw.norms(prefix, {"k_norm": INDEX_WIDTH}),
         bias: draw.near(bias, 0.0, INDEX_WIDTH),
     }
-
-
-def _mlp(draw: Drawer, prefix: str, size: int) -> Tensors:
-    shapes = {"gate_proj": (size, HIDDEN), "up_proj": (size, HIDDEN), "down_proj": (HIDDEN, size)}
-    return draw.linears(prefix, shapes, gain=1.5)
 
 
 def _experts(draw: Drawer, prefix: str) -> Tensors:
     bias = f"{prefix}gate.e_score_correction_bias"
     tensors = draw.linears(prefix, {"gate": (EXPERTS, HIDDEN)}, gain=1.5)
     tensors[bias] = draw.between(bias, 0.0, 0.3, EXPERTS)
-    tensors |= _mlp(draw, f"{prefix}shared_experts.", EXPERT_MLP)
+    tensors |= draw.gated_mlp(f"{prefix}shared_experts.", hidden=HIDDEN, inner=EXPERT_MLP)
     for expert in range(EXPERTS):
-        tensors |= _mlp(draw, f"{prefix}experts.{expert}.", EXPERT_MLP)
+        tensors |= draw.gated_mlp(f"{prefix}experts.{expert}.", hidden=HIDDEN, inner=EXPERT_MLP)
     return tensors
 
 
 def _layer(draw: Drawer, prefix: str, *, dense: bool, indexed: bool) -> Tensors:
-    tensors = _norms(draw, prefix, {"input_layernorm": HIDDEN, "post_attention_layernorm": HIDDEN})
+    tensors = draw.norms(prefix, {"input_layernorm": HIDDEN, "post_attention_layernorm": HIDDEN})
     tensors |= _attention(draw, f"{prefix}self_attn.")
     if indexed:
         tensors |= _indexer(draw, f"{prefix}self_attn.indexer.")
-    return tensors | (_mlp(draw, f"{prefix}mlp.", MLP) if dense else _experts(draw, f"{prefix}mlp."))
+    if dense:
+        return tensors | draw.gated_mlp(f"{prefix}mlp.", hidden=HIDDEN, inner=MLP)
+    return tensors | _experts(draw, f"{prefix}mlp.")
 
 
 def _body(draw: Drawer, *, indexed: bool) -> Tensors:
-    tensors: Tensors = {
-        "model.embed_tokens.weight": draw.near("model.embed_tokens.weight", 0.0, VOCABULARY, HIDDEN, spread=0.7),
-        "model.norm.weight": draw.near("model.norm.weight", 1.0, HIDDEN),
-        "lm_head.weight": draw.normal("lm_head.weight", VOCABULARY, HIDDEN, gain=2.5),
-    }
+    tensors = draw.outer("model.embed_tokens", "model.norm", vocabulary=VOCABULARY, hidden=HIDDEN)
     for layer in range(LAYERS):
         tensors |= _layer(draw, f"model.layers.{layer}.", dense=layer < 1, indexed=indexed)
     return tensors
@@ -135,7 +123,7 @@ def _head(draw: Drawer, body: Tensors, number: int, *, indexed: bool) -> Tensors
     prefix = f"model.layers.{LAYERS + number}."
     return {
         f"{prefix}embed_tokens.weight": body["model.embed_tokens.weight"],
-        **_norms(draw, prefix, {"enorm": HIDDEN, "hnorm": HIDDEN, "shared_head.norm": HIDDEN}),
+        **draw.norms(prefix, {"enorm": HIDDEN, "hnorm": HIDDEN, "shared_head.norm": HIDDEN}),
         **draw.linears(prefix, {"eh_proj": (HIDDEN, 2 * HIDDEN)}, gain=1.5),
         **_layer(draw, prefix, dense=False, indexed=indexed),
         f"{prefix}shared_head.head.weight": body["lm_head.weight"],

@@ -40,22 +40,15 @@ def _layer(draw: Drawer, prefix: str, *, normed_heads: bool) -> Tensors:
         gain=SHARPNESS,
     )
     tensors |= draw.linears(f"{prefix}self_attn.", {"o_proj": (HIDDEN, HEADS * WIDTH)}, gain=1.5)
-    shapes = {"gate_proj": (MLP, HIDDEN), "up_proj": (MLP, HIDDEN), "down_proj": (HIDDEN, MLP)}
-    tensors |= draw.linears(f"{prefix}mlp.", shapes, gain=1.5)
-    norms = ["input_layernorm", "post_attention_layernorm"]
-    tensors |= {f"{prefix}{name}.weight": draw.near(f"{prefix}{name}.weight", 1.0, HIDDEN) for name in norms}
+    tensors |= draw.gated_mlp(f"{prefix}mlp.", hidden=HIDDEN, inner=MLP)
+    tensors |= draw.norms(prefix, {"input_layernorm": HIDDEN, "post_attention_layernorm": HIDDEN})
     if normed_heads:
-        names = (f"{prefix}self_attn.q_norm.weight", f"{prefix}self_attn.k_norm.weight")
-        tensors |= {name: draw.near(name, SHARPNESS, WIDTH) for name in names}
+        tensors |= draw.norms(f"{prefix}self_attn.", {"q_norm": WIDTH, "k_norm": WIDTH}, centre=SHARPNESS)
     return tensors
 
 
 def _body(draw: Drawer, *, normed_heads: bool) -> Tensors:
-    tensors: Tensors = {
-        "model.embed_tokens.weight": draw.near("model.embed_tokens.weight", 0.0, VOCABULARY, HIDDEN, spread=0.7),
-        "model.norm.weight": draw.near("model.norm.weight", 1.0, HIDDEN),
-        "lm_head.weight": draw.normal("lm_head.weight", VOCABULARY, HIDDEN, gain=2.5),
-    }
+    tensors = draw.outer("model.embed_tokens", "model.norm", vocabulary=VOCABULARY, hidden=HIDDEN)
     for layer in range(LAYERS):
         tensors |= _layer(draw, f"model.layers.{layer}.", normed_heads=normed_heads)
     return tensors

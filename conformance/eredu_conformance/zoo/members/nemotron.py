@@ -107,8 +107,7 @@ _MIXERS = {"M": _state_space, "*": _attention, "E": _experts, "-": _mlp}
 
 
 def _layer(draw: Drawer, prefix: str, kind: str) -> Tensors:
-    norm = f"{prefix}norm.weight"
-    return {norm: draw.near(norm, 1.0, HIDDEN), **_MIXERS[kind](draw, f"{prefix}mixer.")}
+    return {**draw.norms(prefix, {"norm": HIDDEN}), **_MIXERS[kind](draw, f"{prefix}mixer.")}
 
 
 def _head(draw: Drawer, number: int) -> Tensors:
@@ -126,11 +125,7 @@ def _head(draw: Drawer, number: int) -> Tensors:
 def nemotron_h(heads: int = 1) -> ZooMember:
     """Nemotron-H with every kind of layer, and `heads` prediction steps (the releases have one)."""
     draw = Drawer(8)
-    body: Tensors = {
-        "backbone.embeddings.weight": draw.near("backbone.embeddings.weight", 0.0, VOCABULARY, HIDDEN, spread=0.7),
-        "backbone.norm_f.weight": draw.near("backbone.norm_f.weight", 1.0, HIDDEN),
-        "lm_head.weight": draw.normal("lm_head.weight", VOCABULARY, HIDDEN, gain=2.5),
-    }
+    body = draw.outer("backbone.embeddings", "backbone.norm_f", vocabulary=VOCABULARY, hidden=HIDDEN)
     for layer, kind in enumerate(PATTERN):
         body |= _layer(draw, f"backbone.layers.{layer}.", kind)
     head: Tensors = {}

@@ -55,8 +55,7 @@ def _decoder(model_type: str, *, moe: bool) -> dict[str, Any]:
 
 def _norms(draw: Drawer, prefix: str, sizes: dict[str, int]) -> Tensors:
     """Norm weights as offsets from one."""
-    names = {f"{prefix}{name}.weight": size for name, size in sizes.items()}
-    return {name: draw.near(name, 0.0, size) for name, size in names.items()}
+    return draw.norms(prefix, sizes, centre=0.0)
 
 
 def _attention(draw: Drawer, prefix: str) -> Tensors:
@@ -88,18 +87,13 @@ def _delta(draw: Drawer, prefix: str, *, joint: bool) -> Tensors:
     }
 
 
-def _mlp(draw: Drawer, prefix: str, size: int) -> Tensors:
-    shapes = {"gate_proj": (size, HIDDEN), "up_proj": (size, HIDDEN), "down_proj": (HIDDEN, size)}
-    return draw.linears(prefix, shapes, gain=1.5)
-
-
 def _experts(draw: Drawer, prefix: str, *, packed: bool) -> Tensors:
     """Router, shared expert, and the experts: packed as in Qwen3.5, or one by one as in Qwen3-Next."""
     tensors = draw.linears(prefix, {"gate": (EXPERTS, HIDDEN), "shared_expert_gate": (1, HIDDEN)}, gain=1.5)
-    tensors |= _mlp(draw, f"{prefix}shared_expert.", EXPERT_MLP)
+    tensors |= draw.gated_mlp(f"{prefix}shared_expert.", hidden=HIDDEN, inner=EXPERT_MLP)
     if not packed:
         for expert in range(EXPERTS):
-            tensors |= _mlp(draw, f"{prefix}experts.{expert}.", EXPERT_MLP)
+            tensors |= draw.gated_mlp(f"{prefix}experts.{expert}.", hidden=HIDDEN, inner=EXPERT_MLP)
         return tensors
     up, down = f"{prefix}experts.gate_up_proj", f"{prefix}experts.down_proj"
     tensors[up] = draw.normal(up, EXPERTS, 2 * EXPERT_MLP, HIDDEN, gain=1.5)
@@ -115,16 +109,11 @@ def _layer(draw: Drawer, prefix: str, *, full: bool, moe: bool, next_layout: boo
         tensors |= _delta(draw, f"{prefix}linear_attn.", joint=next_layout)
     if moe:
         return tensors | _experts(draw, f"{prefix}mlp.", packed=not next_layout)
-    return tensors | _mlp(draw, f"{prefix}mlp.", MLP)
+    return tensors | draw.gated_mlp(f"{prefix}mlp.", hidden=HIDDEN, inner=MLP)
 
 
 def _body(draw: Drawer, prefix: str, *, moe: bool, next_layout: bool) -> Tensors:
-    embedding = f"{prefix}embed_tokens.weight"
-    tensors: Tensors = {
-        embedding: draw.near(embedding, 0.0, VOCABULARY, HIDDEN, spread=0.7),
-        **_norms(draw, prefix, {"norm": HIDDEN}),
-        "lm_head.weight": draw.normal("lm_head.weight", VOCABULARY, HIDDEN, gain=2.5),
-    }
+    tensors = draw.outer(f"{prefix}embed_tokens", f"{prefix}norm", vocabulary=VOCABULARY, hidden=HIDDEN, centre=0.0)
     for i in range(LAYERS):
         tensors |= _layer(
             draw, f"{prefix}layers.{i}.", full=i % INTERVAL == INTERVAL - 1, moe=moe, next_layout=next_layout

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from eredu.contract.executor import VerificationOutcome
 from eredu.contract.request import GenerationRequest
-from eredu_conformance.subjects.grammar_state import GrammarTrack
+from eredu_conformance.harness.grammar_state import GrammarTrack
 from eredu_reference.caches import Cache
 from eredu_reference.models import Output
 from eredu_reference.requests import Sampling

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from eredu_conformance.subjects.evidence.designs import DESIGNS, UNSEEN, PowerDesign
+from eredu_conformance.validator_power.designs import DESIGNS, UNSEEN, PowerDesign
 from eredu_reference import ReferenceFailure
 from eredu_validation.evidence import Emission, Evidence, Terms, columns_of
 from eredu_validation.evidence.folding import FOLDED_CELLS
@@ -67,15 +67,29 @@ class PowerRow:
         found = [count for count in self.tokens if count is not None]
         return median(found) if len(found) == len(self.tokens) and found else None
 
+    @property
+    def told(self) -> str:
+        """The median in words."""
+        tokens = "not rejected" if self.median is None else f"{self.median:,.0f}"
+        return f"{tokens} (the engine fails)" if self.errors else tokens
+
 
 def measure(fault: str, design: PowerDesign, *, alpha: float = 1e-6, tolerance: float = 0.0) -> PowerRow:
     """Run a fault on each pair of tables of its design until it is rejected."""
+    runs = ((seed, design.subject(fault, seed)) for seed in design.seeds)
+    return run_to_rejection(fault, runs, Terms(alpha=alpha, tolerance=tolerance), design.most_tokens)
+
+
+def run_to_rejection(
+    fault: str, runs: Iterable[tuple[int, Emitting]], terms: Terms, most_tokens: int, *, cells: int = FOLDED_CELLS
+) -> PowerRow:
+    """Run subjects, each with its seed, until they are rejected or the engine itself fails."""
     tokens: list[int | None] = []
     errors, stories = 0, []
-    for seed in design.seeds:
-        evidence = Evidence(Terms(alpha=alpha, tolerance=tolerance), seeds=(seed,))
+    for seed, subject in runs:
+        evidence = Evidence(terms, seeds=(seed,))
         try:
-            tokens.append(tokens_to_reject(design.subject(fault, seed), evidence, seed, design.most_tokens))
+            tokens.append(tokens_to_reject(subject, evidence, seed, most_tokens, cells=cells))
         except ReferenceFailure:
             errors += 1
             tokens.append(evidence.tally.tokens)
@@ -116,10 +130,6 @@ def power_table(
 
 def markdown(row: PowerRow) -> str:
     """One line of the table in the room's README."""
-    middle = row.median
-    tokens = "not rejected" if middle is None else f"{middle:,.0f}"
-    if row.errors:
-        tokens = f"{tokens} (the engine fails)"
     raced = RACE.get(row.fault)
     best = "" if raced is None else f"{raced:,}"
-    return f"| {row.fault} | {tokens} | {best} | {row.looks_like} |"
+    return f"| {row.fault} | {row.told} | {best} | {row.looks_like} |"

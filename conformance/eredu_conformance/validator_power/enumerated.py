@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from eredu_conformance.harness.enumeration import EnumeratingSource, enumerate_law
-from eredu_conformance.subjects.evidence.checkpoint_subject import CheckpointSubject
-from eredu_conformance.subjects.evidence.laws import Distance
+from eredu_conformance.validator_power.checkpoint_subject import CheckpointSubject
+from eredu_conformance.validator_power.laws import Distance
 from eredu_reference.rows import Row, processed_row
 
 MOST_PATHS = 20_000

@@ -12,12 +12,12 @@ from random import Random
 from eredu.contract.events import Event
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.request import GenerationRequest
+from eredu_conformance.harness.grammar_state import GrammarState
 from eredu_conformance.harness.grammars import bracket_grammar
-from eredu_conformance.subjects.grammar_state import GrammarState
-from eredu_conformance.subjects.instrumented_executor import METHODS, Fault, InjectedFaultError
-from eredu_conformance.subjects.table_pairs import table_pairs
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
-from eredu_conformance.subjects.table_sequence import require
+from eredu_conformance.harness.instrumented_executor import METHODS, Fault, InjectedFaultError
+from eredu_conformance.harness.table_pairs import table_pairs
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.table_sequence import require
 
 VOCABULARY = 4
 PAIRS = table_pairs(VOCABULARY)

@@ -132,10 +132,6 @@ def _point(q: Floats) -> Floats:
     return row
 
 
-def _best_two(q: Floats) -> Floats:
-    return _normalised(np.where(q >= np.sort(q)[-2], q, 0.0), q)
-
-
 def _unnormalised(p: Floats, q: Floats) -> Floats:
     """The positive part drawn by cumulative sums; the last id takes what is missing."""
     excess = np.maximum(p - q, 0.0)
@@ -201,14 +197,10 @@ def _last_draft(place: Place) -> Floats:
     return last.target if last.draft is None else last.draft
 
 
-def _first_unverified(place: Place) -> Floats:
-    return place.q if place.proposed and place.offset == 0 else place.p
-
-
 LAWS: dict[str, Law] = {
     "q-of-another-temperature": _recording(_warmer),
     "greedy-draft-called-sampled": _drawing(_point),
-    "draft-truncated-q-full": _drawing(_best_two),
+    "draft-truncated-q-full": _drawing(lambda q: _normalised(np.where(q >= np.sort(q)[-2], q, 0.0), q)),
     "q-missing-from-the-ratio": _on_proposals(lambda p, q: _topped_up(q * p, _residual(p, q))),
     "coin-is-draft-noise": _on_proposals(_coin_of_the_draft),
     "replacement-is-draft-noise": _on_proposals(_replacement_of_the_draft),
@@ -220,7 +212,7 @@ LAWS: dict[str, Law] = {
     "residual-is-the-target": _replacing(lambda p, q: p),  # noqa: ARG005
     "residual-the-wrong-way-round": _replacing(lambda p, q: _residual(q, p)),
     "residual-not-normalised": _replacing(_unnormalised),
-    "first-proposal-unverified": _first_unverified,
+    "first-proposal-unverified": lambda place: place.q if place.proposed and place.offset == 0 else place.p,
     "bonus-from-the-draft": _bonus(_last_draft),
     "bonus-from-the-row-before": _bonus(lambda place: place.before[-1].target),
     "bonus-is-the-argmax": lambda place: place.p if place.proposed else _point(place.p),

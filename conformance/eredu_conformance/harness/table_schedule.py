@@ -12,11 +12,11 @@ from eredu.contract.randomness import RequestRandomness
 from eredu.contract.request import GenerationRequest
 from eredu.contract.terminal import OutputText
 from eredu.scheduling.scheduler import SpeculativeScheduler
-from eredu_conformance.subjects.grammar_state import GrammarState
-from eredu_conformance.subjects.instrumented_executor import Call, Fault, InstrumentedExecutor
-from eredu_conformance.subjects.table_decisions import reference_sampling
-from eredu_conformance.subjects.table_executor import TableExecutor
-from eredu_conformance.subjects.table_sequence import TableBlock, TableSequence, TableVerification, require
+from eredu_conformance.harness.grammar_state import GrammarState
+from eredu_conformance.harness.instrumented_executor import Call, Fault, InstrumentedExecutor
+from eredu_conformance.harness.table_decisions import reference_sampling
+from eredu_conformance.harness.table_executor import TableExecutor
+from eredu_conformance.harness.table_sequence import TableBlock, TableSequence, TableVerification, require
 from eredu_reference.models import Drafter, Model
 from eredu_reference.requests import AcceptanceRule, Request, TextOptions
 

@@ -15,10 +15,10 @@ from eredu.contract.constraint import Constraint
 from eredu.contract.errors import AcceptanceError
 from eredu.contract.executor import CommitPlan, ExecutorTraits, Submission, VerificationOutcome, submit_in_turn
 from eredu.contract.request import GenerationRequest
-from eredu_conformance.subjects.grammar_state import GrammarTrack
-from eredu_conformance.subjects.table_decisions import decide, draw_proposal, reference_sampling
-from eredu_conformance.subjects.table_forward import Part, forward
-from eredu_conformance.subjects.table_sequence import TableBlock, TableSequence, TableVerification, require
+from eredu_conformance.harness.grammar_state import GrammarTrack
+from eredu_conformance.harness.table_decisions import decide, draw_proposal, reference_sampling
+from eredu_conformance.harness.table_forward import Part, forward
+from eredu_conformance.harness.table_sequence import TableBlock, TableSequence, TableVerification, require
 from eredu_reference.errors import AcceptanceError as ReferenceAcceptanceError
 from eredu_reference.models import Drafter, Model, Output, feed, replay
 from eredu_reference.rows import Row, processed_row, softmax

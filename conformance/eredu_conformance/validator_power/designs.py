@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from eredu_conformance.faults import FAULTS, fault_named
-from eredu_conformance.subjects.evidence.table_subject import OFF, TableSubject
+from eredu_conformance.validator_power.table_subject import OFF, TableSubject
 from eredu_reference import AcceptanceRule, Request, Sampling, Schedule
 from eredu_reference.models import TableModel
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from eredu_conformance.faults import fault_named
-from eredu_conformance.subjects.evidence.checkpoint_subject import Checkpoint, CheckpointSubject
-from eredu_conformance.subjects.evidence.designs import DESIGNS, LONG
-from eredu_conformance.subjects.evidence.power import RACE
-from eredu_conformance.subjects.evidence.table_subject import OFF
+from eredu_conformance.validator_power.checkpoint_subject import Checkpoint, CheckpointSubject
+from eredu_conformance.validator_power.designs import DESIGNS, LONG
+from eredu_conformance.validator_power.power import RACE
+from eredu_conformance.validator_power.table_subject import OFF
 from eredu_reference import AcceptanceRule, Pieces, Request, Sampling, Schedule
 
 

@@ -16,11 +16,11 @@ from eredu.contract.events import Event
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.request import GenerationRequest
 from eredu.scheduling.phase import Phase
+from eredu_conformance.harness.grammar_state import GrammarState
 from eredu_conformance.harness.grammars import bracket_grammar
-from eredu_conformance.subjects.grammar_state import GrammarState
-from eredu_conformance.subjects.instrumented_executor import METHODS, Fault, InjectedFaultError
-from eredu_conformance.subjects.table_pairs import Pair, table_pairs
-from eredu_conformance.subjects.table_schedule import TableSchedule, table_request
+from eredu_conformance.harness.instrumented_executor import METHODS, Fault, InjectedFaultError
+from eredu_conformance.harness.table_pairs import Pair, table_pairs
+from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 from eredu_spec import cancellation
 from eredu_spec.drafting import Move
 from eredu_spec.phases import LIVE, SUBMITTED

@@ -1,4 +1,4 @@
-"""Print a power table: `python -m eredu_conformance.subjects.evidence [checkpoint] [FAULT ...]`.
+"""Print a power table: `python -m eredu_conformance.validator_power [checkpoint] [FAULT ...]`.
 
 On tables it takes some minutes for all faults, on the small checkpoint half an hour.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from eredu_conformance.subjects.evidence.designs import UNSEEN
-from eredu_conformance.subjects.evidence.power import HEADING, markdown, power_table
+from eredu_conformance.validator_power.designs import UNSEEN
+from eredu_conformance.validator_power.power import HEADING, markdown, power_table
 
 
 def main(words: list[str]) -> None:
@@ -24,7 +24,7 @@ def main(words: list[str]) -> None:
 
 def on_checkpoint(faults: list[str]) -> None:
     """The table of the small checkpoint."""
-    from eredu_conformance.subjects.evidence import checkpoint_power as power  # noqa: PLC0415 (MLX, only for this)
+    from eredu_conformance.validator_power import checkpoint_power as power  # noqa: PLC0415 (MLX, only for this)
 
     say(power.HEADING)
     power.checkpoint_table(faults or None, progress=lambda row: say(power.checkpoint_line(row)))

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eredu_conformance.subjects.evidence.designs import LONG
-from eredu_conformance.subjects.evidence.power import tokens_to_reject
-from eredu_conformance.subjects.evidence.table_subject import TableSubject
+from eredu_conformance.validator_power.designs import LONG
+from eredu_conformance.validator_power.power import tokens_to_reject
+from eredu_conformance.validator_power.table_subject import TableSubject
 from eredu_reference.models import TableModel
 from eredu_validation.evidence import Evidence, Terms
 

@@ -1,11 +1,24 @@
-"""The rounds of each request, read off a scheduler's trace: what is known of a token's place before it is drawn."""
+"""The rounds of each request, read off the scheduler's trace: what is known of a token's place before it is drawn."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from eredu_conformance.protocol.run import Round
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedRound:
+    """One verification that was committed.
+
+    Attributes:
+        proposals: Proposals that were verified.
+        emitted: Tokens of it that became output.
+        promoted: Whether a promoted lookahead branch supplied the first proposals.
+    """
+
+    proposals: int
+    emitted: int
+    promoted: bool
 
 
 @dataclass
@@ -16,7 +29,7 @@ class RoundLog:
         rounds: The committed rounds of each request, in their order.
     """
 
-    rounds: dict[int, list[Round]] = field(default_factory=dict)
+    rounds: dict[int, list[CommittedRound]] = field(default_factory=dict)
     _rows: dict[int, int] = field(default_factory=dict)
     _reused: dict[int, int] = field(default_factory=dict)
 
@@ -27,7 +40,7 @@ class RoundLog:
             case "submit":
                 self._rows[request] = event["rows"]
             case "resolve":
-                each = Round(
+                each = CommittedRound(
                     proposals=self._rows[request] - 1,
                     emitted=len(event["emitted"]),
                     promoted=self._reused.get(request, 0) > 0,

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from statistics import median
 
-from eredu_conformance.subjects.evidence.checkpoint_designs import CHECKPOINT_DESIGNS, CheckpointDesign
-from eredu_conformance.subjects.evidence.checkpoint_subject import Checkpoint
-from eredu_conformance.subjects.evidence.designs import DESIGNS, UNSEEN
-from eredu_conformance.subjects.evidence.enumerated import enumerated_distance
-from eredu_conformance.subjects.evidence.laws import Distance, distance
-from eredu_conformance.subjects.evidence.power import RACE, best_bet, tokens_to_reject
-from eredu_reference import PIECES, ReferenceFailure
-from eredu_validation.evidence import Emission, Evidence, Terms
+from eredu_conformance.validator_power.checkpoint_designs import CHECKPOINT_DESIGNS, CheckpointDesign
+from eredu_conformance.validator_power.checkpoint_subject import Checkpoint
+from eredu_conformance.validator_power.designs import DESIGNS, UNSEEN
+from eredu_conformance.validator_power.enumerated import enumerated_distance
+from eredu_conformance.validator_power.laws import Distance, distance
+from eredu_conformance.validator_power.power import RACE, PowerRow, run_to_rejection
+from eredu_reference import PIECES
+from eredu_validation.evidence import Emission, Terms
 
 TOLERANCE = 1e-5
 """Rows are read twice, in float32, by other forward passes."""
@@ -28,30 +27,16 @@ MEASURED = 600
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckpointRow:
+class CheckpointRow(PowerRow):
     """What one fault took on the checkpoint.
 
     Attributes:
-        fault: Its name.
-        tokens: Tokens until the rejection in each run; None where none came.
-        errors: In how many runs the engine itself failed before a rejection.
-        looks_like: What the evidence said in the first run.
         distance: How far its law is off; None where it cannot be written down.
         allowed: Twice the tokens that the race's best test would take at this divergence; None where it did not race.
     """
 
-    fault: str
-    tokens: tuple[int | None, ...]
-    errors: int
-    looks_like: str
     distance: Distance | None
     allowed: float | None
-
-    @property
-    def median(self) -> float | None:
-        """Median tokens; None where a run was not rejected."""
-        found = [count for count in self.tokens if count is not None]
-        return median(found) if len(found) == len(self.tokens) else None
 
 
 def right_text(checkpoint: Checkpoint) -> list[Emission]:
@@ -73,28 +58,15 @@ def measure_checkpoint(
     for one chat.
     """
     chosen = design or CHECKPOINT_DESIGNS[fault]
-    subject, tokens, errors, stories = chosen.subject(fault, checkpoint), [], 0, []
-    for seed in chosen.seeds:
-        evidence = Evidence(Terms(alpha=alpha, tolerance=TOLERANCE), seeds=(seed,))
-        try:
-            tokens.append(tokens_to_reject(subject, evidence, seed, chosen.most_tokens, cells=chosen.cells))
-        except ReferenceFailure:
-            errors += 1
-            tokens.append(evidence.tally.tokens)
-        stories.append(best_bet(evidence))
+    subject = chosen.subject(fault, checkpoint)
+    runs = ((seed, subject) for seed in chosen.seeds)
+    terms = Terms(alpha=alpha, tolerance=TOLERANCE)
+    row = run_to_rejection(fault, runs, terms, chosen.most_tokens, cells=chosen.cells)
     off = None
     if right:
         off = distance(fault, right) if chosen.chat is None else enumerated_distance(subject)
-    return CheckpointRow(
-        fault=fault,
-        tokens=tuple(tokens),
-        errors=errors,
-        looks_like=stories[0],
-        distance=off,
-        allowed=None
-        if off is None or fault not in RACE
-        else 2 * RACE[fault] * table_divergence(fault) / off.divergence,
-    )
+    allowed = 2 * RACE[fault] * table_divergence(fault) / off.divergence if off and fault in RACE else None
+    return CheckpointRow(**vars(row), distance=off, allowed=allowed)
 
 
 def table_divergence(fault: str) -> float:
@@ -124,10 +96,6 @@ HEADING = """\
 
 def checkpoint_line(row: CheckpointRow) -> str:
     """One line of the table in the room's README."""
-    middle = row.median
-    tokens = "not rejected" if middle is None else f"{middle:,.0f}"
-    if row.errors:
-        tokens = f"{tokens} (the engine fails)"
     off = ("", "") if row.distance is None else (f"{row.distance.variation:.3f}", f"{row.distance.divergence:.2g}")
     allowed = "" if row.allowed is None else f"{row.allowed:,.0f}"
-    return f"| {row.fault} | {tokens} | {off[0]} | {off[1]} | {allowed} | {row.looks_like} |"
+    return f"| {row.fault} | {row.told} | {off[0]} | {off[1]} | {allowed} | {row.looks_like} |"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eredu_conformance.subjects.evidence.checkpoint_rows import CheckpointRows, Tokens
+from eredu_conformance.validator_power.checkpoint_rows import CheckpointRows, Tokens
 from eredu_reference.caches import CacheRow, FullCache, Hidden
 from eredu_reference.rows import Row
 

@@ -16,9 +16,9 @@ from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.opening import load_tokenizer
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine.load import load_target
-from eredu_conformance.subjects.evidence.checkpoint_models import CheckpointHead, CheckpointTarget
-from eredu_conformance.subjects.evidence.checkpoint_rows import CheckpointRows
-from eredu_conformance.subjects.evidence.table_subject import OFF, OneNumberSource, rounds_of
+from eredu_conformance.validator_power.checkpoint_models import CheckpointHead, CheckpointTarget
+from eredu_conformance.validator_power.checkpoint_rows import CheckpointRows
+from eredu_conformance.validator_power.table_subject import OFF, OneNumberSource, rounds_of
 from eredu_reference import PIECES, Drafter, Pieces, Request, Schedule, decode_speculative
 from eredu_reference.caches import Cache
 from eredu_reference.models import Model, Output
