@@ -150,7 +150,7 @@ def test_a_damaged_index_is_refused(decoder: Path, text: str) -> None:
 
 
 def test_missing_pieces_are_named(decoder: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="neither a directory"):
+    with pytest.raises(CheckpointError, match="does not exist"):
         load(tmp_path / "nowhere")
     (decoder / "config.json").unlink()
     with pytest.raises(CheckpointError, match=r"config\.json"):
