@@ -65,23 +65,6 @@ def test_incomplete_directory(refused: Refusal, pair: PairDirectories, tmp_path:
     refused(str(tmp_path / role), "generate", *models, "abc")
 
 
-@pytest.mark.parametrize("part", [0.0, 0.001, 0.2, 0.7, 0.999])
-def test_truncated_safetensors(refused: Refusal, pair: PairDirectories, tmp_path: Path, part: float) -> None:
-    directory = copied(pair.target, tmp_path / "cut")
-    weights = directory / "model.safetensors"
-    content = weights.read_bytes()
-    weights.write_bytes(content[: int(len(content) * part)])
-    refused(str(directory), "generate", "--model", str(directory), "abc")
-
-
-@pytest.mark.parametrize("part", [0.0, 0.001, 0.01, 0.2, 0.7, 0.999])
-def test_truncated_gguf(refused: Refusal, gguf_file: Path, tmp_path: Path, part: float) -> None:
-    path = tmp_path / "cut.gguf"
-    content = gguf_file.read_bytes()
-    path.write_bytes(content[: int(len(content) * part)])
-    refused(str(path), "generate", "--raw", "--model", str(path), "abc")
-
-
 def test_garbage(refused: Refusal, pair: PairDirectories, tmp_path: Path) -> None:
     text = tmp_path / "notes.gguf"
     text.write_text("these are my notes, not a model", encoding="utf-8")

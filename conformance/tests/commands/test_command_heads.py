@@ -70,36 +70,13 @@ def test_a_model_has_one_drafter(eredu_command: Callable[..., Any], model: str) 
     assert "--assistant and --head are two drafters" in ran.stderr
 
 
-@pytest.mark.parametrize("damage", [Damage.HEAD_ZERO, Damage.HEAD_NAN, Damage.HEAD_HALF_ABSENT, Damage.TRUNCATED])
-def test_damaged_heads_are_refused(
-    eredu_command: Callable[..., Any], member: ZooMember, tmp_path: Path, damage: Damage
+def test_inspect_says_that_heads_are_claimed_alone(
+    eredu_command: Callable[..., Any], member: ZooMember, tmp_path: Path
 ) -> None:
-    directory = str(write_damaged(member, tmp_path, damage))
-    ran = eredu_command("generate", "-m", directory, "--raw", "abc", "--max-tokens", "4")
+    ran = eredu_command("inspect", str(write_damaged(member, tmp_path / "damaged", Damage.HEAD_ABSENT)), "--json")
     assert ran.status == 2
-    assert ran.stderr.startswith("eredu: error: ")
-    plainly = eredu_command("generate", "-m", directory, "--raw", "abc", "--max-tokens", "4", "--no-mtp")
-    assert plainly.status == (2 if damage is Damage.TRUNCATED else 0), "a damaged head does not touch its target"
-
-
-@pytest.mark.parametrize(
-    ("damage", "status", "said"),
-    [
-        (Damage.HEAD_ABSENT, 2, "ships none of their tensors"),
-        (Damage.HEAD_HALF_ABSENT, 2, "are missing, such as mtp."),
-        (Damage.TRUNCATED, 2, "is cut short"),
-        (Damage.INDEX_MISSING_FILE, 2, "weight files that its index names"),
-        (Damage.INDEX_OUTSIDE_FILE, 2, "inside the directory"),
-    ],
-)
-def test_inspect_says_what_headers_show(
-    eredu_command: Callable[..., Any], member: ZooMember, tmp_path: Path, damage: Damage, status: int, said: str
-) -> None:
-    ran = eredu_command("inspect", str(write_damaged(member, tmp_path / "damaged", damage)), "--json")
-    assert ran.status == status
-    assert said in ran.stderr
-    if damage is Damage.HEAD_ABSENT:
-        assert json.loads(ran.stdout)["mtp"]["capability"] == {"state": "unavailable"}
+    assert "ships none of their tensors" in ran.stderr
+    assert json.loads(ran.stdout)["mtp"]["capability"] == {"state": "unavailable"}
 
 
 def test_inspect_shows_depth_and_caches(eredu_command: Callable[..., Any], model: str) -> None:

@@ -53,30 +53,6 @@ def test_200_tokens_are_the_plain_ones_with_rejections_at_every_index(pair: Any,
         assert lengths >= {0, 1, 2, 3, 4}, "the assistant was rejected too rarely for this test to mean anything"
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("count", range(8))
-def test_any_number_of_proposals_gives_the_plain_tokens(llama: Any, decode: Decode, rule: str, count: int) -> None:
-    plain = decode(llama, plain=True, **RULES[rule])
-    for schedule in ("off", "on"):
-        result = decode(llama, max_proposals=count, schedule=SCHEDULES[schedule], **RULES[rule])
-        assert result.tokens == plain.tokens
-        assert result.statistics.requested_depth == count
-        check_books(result)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("count", range(8))
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_the_whole_matrix(pair: Any, decode: Decode, rule: str, count: int, schedule: str) -> None:
-    for seed in (1, 2):
-        plain = decode(pair, plain=True, max_tokens=300, seed=seed, **RULES[rule])
-        result = decode(
-            pair, max_tokens=300, max_proposals=count, seed=seed, schedule=SCHEDULES[schedule], **RULES[rule]
-        )
-        assert result.tokens == plain.tokens
-
-
 # rule: lookahead.exact-promotion-only, lookahead.clone-of-frontier, rollback.drafter-follows
 @pytest.mark.parametrize("rule", [*RULES, *SAMPLED])
 def test_lookahead_changes_no_token_and_is_used(llama: Any, decode: Decode, rule: str) -> None:
@@ -103,18 +79,6 @@ def test_any_depth_of_lookahead_gives_the_same_tokens(llama: Any, decode: Decode
         assert on.statistics.lookahead_promoted > 0
 
 
-# rule: scheduling.prefill-in-chunks
-@pytest.mark.parametrize("chunk", [1, 2, 5, 512])
-def test_any_prefill_chunk_gives_the_same_tokens(llama: Any, decode: Decode, chunk: int) -> None:
-    prompt = tuple((7 * n) % 40 for n in range(23))
-    for settings in ({"temperature": 0.8}, {"temperature": 0.0}):
-        whole = decode(llama, prompt=prompt, max_tokens=24, **settings)
-        parts = decode(
-            llama, prompt=prompt, max_tokens=24, schedule=MtpSchedulerOptions(prefill_chunk=chunk), **settings
-        )
-        assert parts.tokens == whole.tokens
-
-
 @pytest.mark.parametrize("rule", [*RULES, *SAMPLED])
 @pytest.mark.parametrize("length", [1, 2])
 def test_the_shortest_prompts_work(llama: Any, decode: Decode, rule: str, length: int) -> None:
@@ -131,25 +95,6 @@ def test_placement_changes_no_token(llama: Any, decode: Decode, placements: dict
     for settings in (RULES | SAMPLED).values():
         here = decode(llama, placement=placements[kind], schedule=SCHEDULES["on"], max_tokens=40, **settings)
         assert here.tokens == decode(llama, max_tokens=40, **settings).tokens
-
-
-# rule: scheduling.requests-independent, randomness.stateless
-def test_interleaved_requests_give_what_they_give_alone(llama: Any, make_options: Callable[..., Any]) -> None:
-    model = LoadedModel(MlxBackend(llama[0], Placement.choose()))
-    requests = [
-        PreparedRequest(
-            prompt=tuple((5 * index + n) % 40 for n in range(1 + 4 * index)),
-            options=make_options(max_tokens=16 + 5 * index, seed=index, max_proposals=index, **settings),
-        )
-        for index, settings in enumerate([*(RULES | SAMPLED).values(), RULES["greedy"]])
-    ]
-    alone = [model.generate_prepared_chat_mtp(request, llama[1]).tokens for request in requests]
-    for bounds in ({}, {"max_in_flight": 1, "max_branches": 1}, {"prefill_chunk": 2, "adaptive_lookahead": False}):
-        batch = model.generate_prepared_chat_mtp_batch(requests, llama[1], schedule=MtpSchedulerOptions(**bounds))  # type: ignore[arg-type]
-        assert [result.tokens for result in batch.results] == alone
-        assert batch.schedule.peak_live == len(requests)
-    backwards = model.generate_prepared_chat_mtp_batch(requests[::-1], llama[1])
-    assert [result.tokens for result in backwards.results][::-1] == alone
 
 
 # rule: randomness.address-to-key

@@ -130,14 +130,6 @@ def test_tokens_are_the_plain_ones_with_rejections_at_every_row(
     assert lengths == set(range(count + 1)), "every number of accepted proposals must occur"
 
 
-@pytest.mark.parametrize("rule", ["rejection", "block"])
-def test_statistics_of_every_rule_are_consistent(deep: LoadedCheckpoint, rule: str) -> None:
-    result = decode(deep, rule, 3)
-    result.statistics.check()
-    assert len(result.tokens) == LENGTH
-    assert result.statistics.drafted > LENGTH / 2
-
-
 def test_no_proposals_leave_the_heads_alone(deep: LoadedCheckpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = decode_plainly(deep, "greedy")
     monkeypatch.setattr(type(deep.heads), "step", lambda *_: pytest.fail("a head ran"))

@@ -214,28 +214,6 @@ def test_equal_rows_accept_everything(rule: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("rule", list(RULES))
-@pytest.mark.parametrize("count", range(1, 9))
-def test_disjoint_supports_accept_nothing_even_at_coin_zero(rule: str, count: int) -> None:
-    target = log([[0.25, 0.75, 0.0, 0.0]] * (count + 1))
-    draft = log([[0.0, 0.0, 0.5, 0.5]] * count)
-    accepted, final, sound = Scripted(RULES[rule])([2] * count, target, draft, [0.0] * count)
-    assert (accepted, sound) == (0, True)
-    np.testing.assert_allclose(final, [0.25, 0.75, 0, 0], rtol=1e-5)
-
-
-@pytest.mark.parametrize("rule", list(RULES))
-@pytest.mark.parametrize("index", range(4))
-def test_the_first_excluded_proposal_ends_the_block(rule: str, index: int) -> None:
-    draft = log([[0.5, 0.5]] * 4)
-    rows = [[0.5, 0.5]] * 5
-    rows[index] = [1.0, 0.0]
-    accepted, final, sound = Scripted(RULES[rule])([1] * 4, log(rows), draft, [0.0] * 4)
-    assert (accepted, sound) == (index, True) or (rule == "block" and accepted <= index)
-    if accepted == index:
-        np.testing.assert_allclose(final, [1, 0], atol=1e-6)
-
-
-@pytest.mark.parametrize("rule", list(RULES))
 @pytest.mark.parametrize("exponent", [-20.0, -60.0, -100.0, -300.0])
 def test_a_tiny_p_is_not_accepted_by_any_coin_above_its_ratio(rule: str, exponent: float) -> None:
     """p/q of e**-20 (2.1e-9) to e**-300 lies below the first coin above 0; in float16 it would be 0 <= 0."""

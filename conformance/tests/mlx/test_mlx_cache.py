@@ -72,20 +72,6 @@ def assert_equal_states(ours: list[NDArray[np.float32]], theirs: list[NDArray[np
             np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-5)
 
 
-# rule: rollback.exact-state
-def test_many_rounds_of_rollback_leave_no_trace(model: LanguageModel) -> None:
-    generator = np.random.default_rng(8)
-    cache, kept = SequenceCache(model), tokens(5)
-    cache.prefill(model, kept)
-    for number in range(40):
-        block = tokens(int(generator.integers(1, 8)), seed=100 + number)
-        feed(cache, model, block)
-        stay = int(generator.integers(0, len(block) + 1))
-        cache.rollback(len(kept) + stay)
-        kept = kept + block[:stay]
-    assert_equal_states(held(cache), held(one_by_one(model, kept)))
-
-
 @pytest.mark.parametrize("bucket", [4, 16, 32])
 def test_padded_attention_is_exact_attention(model: LanguageModel, bucket: int) -> None:
     """Through prefill padding, growth past several buckets, blocks, single rows and rollback."""

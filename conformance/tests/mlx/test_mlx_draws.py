@@ -48,12 +48,6 @@ def test_words_are_the_specs(keys: list[Words], count: int) -> None:
     assert [tuple(row) for row in np.array(drawn).tolist()] == [spec.words(key, count) for key in keys]
 
 
-@given(st.tuples(WORD, WORD), SIZES)
-def test_words_are_those_of_mlx_split(key: Words, count: int) -> None:
-    split = mx.random.split(mx.array(key, dtype=mx.uint32), (count + 1) // 2).reshape(-1)[:count]
-    assert words(key_rows([key]), count)[0].tolist() == split.tolist()
-
-
 # rule: randomness.coin-exact
 @given(KEYS)
 def test_coins_are_the_specs_exactly(keys: list[Words]) -> None:

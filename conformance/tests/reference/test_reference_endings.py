@@ -8,7 +8,7 @@ import pytest
 
 from eredu_reference import ConstraintError, DfaConstraint, FinishReason, Request, RequestError, TextOptions
 from eredu_reference.adaptive import Adaptive, observe_branch
-from eredu_reference.clipping import ClipReason, Limits, budget_of, clip, plan_branch
+from eredu_reference.clipping import Limits, budget_of, plan_branch
 from eredu_reference.constraint import DEAD, mask_of, state_after
 from eredu_reference.terminal import Budget, walk
 from eredu_reference.text import publish_text, visible_text
@@ -21,26 +21,6 @@ WIDE = {
     "drafter_context": 99,
     "committed": 10,
 }
-
-
-@pytest.mark.parametrize(
-    ("changes", "count", "reason"),
-    [
-        ({}, 4, ClipReason.REQUEST),
-        ({"capability": 3}, 3, ClipReason.CAPABILITY),
-        ({"capability": 4}, 4, ClipReason.REQUEST),
-        ({"remaining": 3}, 2, ClipReason.BUDGET),
-        ({"remaining": 1}, 0, ClipReason.BUDGET),
-        ({"target_context": 12}, 2, ClipReason.TARGET_CONTEXT),
-        ({"target_context": 12, "remaining": 3}, 2, ClipReason.BUDGET),
-        ({"drafter_context": 12}, 3, ClipReason.DRAFTER_CONTEXT),
-        ({"drafter_context": 5}, 0, ClipReason.DRAFTER_CONTEXT),
-        ({"requested": 0}, 0, ClipReason.REQUEST),
-    ],
-)
-def test_clip(changes: Any, count: Any, reason: Any) -> None:
-    seen = clip(Limits(**{**WIDE, **changes}))
-    assert (seen.count, seen.reason) == (count, reason)
 
 
 @pytest.mark.parametrize(

@@ -84,26 +84,6 @@ def test_a_forbidden_token_is_an_error() -> None:
 
 
 # rule: terminal.stop-sequences-span-rounds
-@given(
-    tokens=st.lists(st.integers(0, 2), min_size=1, max_size=12),
-    sequences=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4).map(tuple), max_size=3).map(tuple),
-    cut=st.integers(0, 12),
-)
-def test_stop_sequences_are_found_wherever_rounds_part(
-    tokens: list[int], sequences: tuple[tuple[int, ...], ...], cut: int
-) -> None:
-    """Oracle: the first position at which the output so far ends with a sequence."""
-    ends = [n for n in range(1, len(tokens) + 1) if any(tuple(tokens[:n][-len(s) :]) == s for s in sequences)]
-    watch = TerminalWatch(100, ROOM, frozenset(), StopSequences(sequences))
-    first = watch.walk(tokens[:cut])
-    emitted, finish = first.emitted, first.finish
-    if finish is None:
-        second = first.watch.walk(tokens[cut:])
-        emitted, finish = (*emitted, *second.emitted), second.finish
-    assert emitted == tuple(tokens[: ends[0]] if ends else tokens)
-    assert finish is (FinishReason.STOP if ends else None)
-
-
 @settings(max_examples=200)
 @given(
     tokens=st.lists(st.integers(0, 3), min_size=1, max_size=12),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eredu.contract.events import Event, RequestFinished, TokensCommitted
+from eredu.contract.events import Event, RequestFinished
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.contract.terminal import FinishReason, TerminalWatch
 from eredu.scheduling.phase import SUBMITTED, Phase
@@ -103,38 +103,6 @@ def test_cancelled_in_the_middle_of_an_action_takes_effect_behind_it(method: str
     check_others(table, {1})
 
 
-# rule: cancellation.from-callback
-@pytest.mark.parametrize("victim", [0, 1, 2])
-@pytest.mark.parametrize("number", range(1, 6))
-def test_cancelled_inside_an_event_of_tokens_takes_effect_before_the_next_action(victim: int, number: int) -> None:
-    """Request 1 commits for the `number`-th time; its callback cancels itself or another."""
-    table = schedule()
-    commits = 0
-    at: list[int] = []
-
-    def react(event: Event) -> None:
-        nonlocal commits
-        if isinstance(event, TokensCommitted) and event.request == 1 and event.tokens:
-            commits += 1
-            if commits == number:
-                phase = table.scheduler.phase(victim)
-                table.scheduler.cancel(victim)
-                assert table.scheduler.phase(victim) is phase
-                at.append(len(table.executor.calls))
-
-    table.react = react
-    while not at:
-        table.scheduler.turn()
-    later = table.executor.calls[at[0] :]
-    assert [call.method for call in later if call.request == victim] in (["wait", "commit", "close"], ["close"])
-    assert {call.request for call in later} == {victim}
-    assert table.scheduler.finish(victim) is FinishReason.CANCELLED
-    assert table.ends(victim)[0].reason is FinishReason.CANCELLED
-    table.scheduler.run()
-    assert table.tokens(victim) == tuple(range(len(table.tokens(victim))))
-    check_others(table, {victim})
-
-
 def test_cancelled_inside_an_event_of_an_end() -> None:
     """Cancelling one request tells its end, whose callback cancels the next, and so on, in one call."""
     table = schedule()
@@ -149,36 +117,6 @@ def test_cancelled_inside_an_event_of_an_end() -> None:
     table.scheduler.cancel(2)
     assert table.scheduler.is_done
     assert [event.request for event in table.events if isinstance(event, RequestFinished)] == [2, 1, 0]
-
-
-def test_cancelled_inside_the_event_of_its_own_end_stays_as_it_ended() -> None:
-    table = schedule(requests=1)
-    table.react = lambda event: table.scheduler.cancel(event.request)
-    table.scheduler.turn()
-    while not table.scheduler.is_done:
-        table.scheduler.turn()
-    assert table.scheduler.finish(0) is FinishReason.CANCELLED
-    finished = schedule(requests=1).run()
-    finished.scheduler.cancel(0)
-    assert finished.scheduler.finish(0) is FinishReason.LENGTH
-    assert len(finished.ends(0)) == 1
-
-
-@pytest.mark.parametrize("method", ["wait", "commit"])
-def test_a_cancellation_that_fails_still_ends_the_request(method: str) -> None:
-    table = schedule()
-    turn_until(table, 1, Phase.LOOKAHEAD_READY, 4)
-    number = len(table.executor.called(method, 1)) + 1
-    table.executor.faults = (Fault(method, number, request=1),)
-    output = table.scheduler.output(1)
-    with pytest.raises(InjectedFaultError):
-        table.scheduler.cancel(1)
-    assert table.scheduler.phase(1) is Phase.CANCELLED
-    assert table.scheduler.finish(1) is FinishReason.FAILED
-    table.scheduler.run()
-    assert table.tokens(1) == output
-    assert [end.reason for end in table.ends(1)] == [FinishReason.FAILED]
-    check_others(table, {1})
 
 
 @pytest.mark.parametrize("turns", range(0, 60, 4))

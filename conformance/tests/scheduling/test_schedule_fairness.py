@@ -100,29 +100,6 @@ def test_bounds_are_reached_when_there_is_work_for_them(bound: int) -> None:
     assert statistics.cross_request_drafts > 0
 
 
-@pytest.mark.parametrize(("requests", "depth"), [(1, 3), (3, 0)])
-def test_one_request_and_plain_requests_draft_beside_nobody(requests: int, depth: int) -> None:
-    table = TableSchedule(SCRIPT.target, SCRIPT.drafter())
-    options = GenerationOptions(max_tokens=20, max_proposals=depth)
-    table.run(*(table_request(index, SCRIPT.prompt, options) for index in range(requests)))
-    assert table.scheduler.statistics().cross_request_drafts == 0
-
-
-def test_a_request_that_joins_is_served_within_the_next_round_of_turns() -> None:
-    table = TableSchedule(SCRIPT.target, SCRIPT.drafter())
-    options = GenerationOptions(max_tokens=30)
-    table.add(*(table_request(index, SCRIPT.prompt, options) for index in range(3)))
-    log = TurnLog(table)
-    for _ in range(10):
-        table.scheduler.turn()
-    table.add(table_request(9, SCRIPT.prompt, options))
-    for _ in range(4):
-        table.scheduler.turn()
-    assert (9,) in log.served
-    table.scheduler.run()
-    assert table.tokens(9) == tuple(range(30))
-
-
 # rule: scheduling.every-request-ends
 def test_a_schedule_in_which_nobody_can_act_is_an_error_naming_the_living() -> None:
     options = MtpSchedulerOptions()

@@ -45,35 +45,6 @@ def run_through(table: TableSchedule) -> Iterator[tuple[list[tuple[object, ...]]
             yield before, error
 
 
-def calls_of_request_1() -> list[tuple[str, int]]:
-    log = schedule().run(*REQUESTS).executor
-    return [(method, number) for method in METHODS for number in range(1, len(log.called(method, 1)) + 1)]
-
-
-# rule: commit.failure-changes-nothing, commit.on-copies, commit.order
-@pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
-@pytest.mark.parametrize(("method", "number"), [call for call in calls_of_request_1() if call[0] != "open"])
-def test_a_fault_at_any_call_undoes_the_round(method: str, number: int, after: bool) -> None:
-    table = schedule(faults=(Fault(method, number, request=1, after=after),)).add(*REQUESTS)
-    raised = list(run_through(table))
-    assert len(raised) == 1
-    before = raised[0][0][1]
-    # The end of a request releases it: whatever that raises comes behind the commit.
-    assert table.scheduler.finish(1) is (FinishReason.LENGTH if method == "close" else FinishReason.FAILED)
-    if method != "close":
-        assert state(table, 1) == before
-    assert len(table.ends(1)) == 1
-    assert table.tokens(1) == table.scheduler.output(1) == tuple(range(len(table.tokens(1))))
-    for index in (0, 2):
-        assert table.tokens(index) == tuple(range(20))
-        assert table.scheduler.finish(index) is FinishReason.LENGTH
-    assert len(table.executor.called("close")) == 3
-
-
-def test_the_list_of_calls_covers_every_method() -> None:
-    assert {method for method, _ in calls_of_request_1()} == set(METHODS)
-
-
 @pytest.mark.parametrize("after", [False, True])
 def test_a_request_that_cannot_be_opened_was_never_there(after: bool) -> None:
     table = schedule(faults=(Fault("open", 1, request=1, after=after),))

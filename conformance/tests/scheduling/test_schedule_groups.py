@@ -119,32 +119,6 @@ def test_members_fail_alone_and_the_first_error_tells_of_the_others(
     assert told == [("close" if index in victims else "submit", index) for index in range(3)]
 
 
-# rule: scheduling.members-end-alone
-@pytest.mark.parametrize("after", [False, True])
-def test_what_the_submission_itself_raises_ends_every_member_and_nobody_else(after: bool) -> None:
-    table = together(options=replace(STEADY, max_group=2), faults=(Fault("submit", 2, after=after, whole=True),))
-    [error] = list(run_on(table))
-    assert not hasattr(error, "__notes__")
-    assert table.executor.groups[0] == (0, 1)
-    ends = [table.scheduler.finish(index) for index in range(3)]
-    assert ends == [FinishReason.FAILED, FinishReason.FAILED, FinishReason.LENGTH]
-    assert [len(table.ends(index)) for index in range(3)] == [1, 1, 1]
-    assert table.tokens(2) == tuple(range(20))
-
-
-# rule: scheduling.members-end-alone, cancellation.submitted-waits
-@pytest.mark.parametrize("joins", [True, False])
-@pytest.mark.parametrize("method", ["wait", "commit", "branch", "bonus_guess"])
-@pytest.mark.parametrize("victim", range(3))
-def test_a_member_that_fails_in_flight_leaves_the_others(joins: bool, method: str, victim: int) -> None:
-    table = together(joins=joins, faults=(Fault(method, 1, request=victim),))
-    assert len(list(run_on(table))) == 1
-    for index in range(3):
-        assert table.scheduler.finish(index) is (FinishReason.FAILED if index == victim else FinishReason.LENGTH)
-        assert table.tokens(index) == tuple(range(len(table.tokens(index))))
-        assert len(table.tokens(index)) == 20 or index == victim
-
-
 # rule: scheduling.members-end-alone, cancellation.submitted-waits
 @pytest.mark.parametrize("phase", [Phase.VERIFICATION_IN_FLIGHT, Phase.LOOKAHEAD_DRAFTING, Phase.LOOKAHEAD_READY])
 @pytest.mark.parametrize("victim", range(3))

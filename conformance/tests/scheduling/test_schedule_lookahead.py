@@ -43,13 +43,6 @@ HIT = BranchResolution(PROMOTED, 3, 2, compared=True)
 MISS = BranchResolution(DROPPED, 3, compared=True)
 
 
-@pytest.mark.parametrize("window", [1, 2, 8])
-def test_a_window_without_reuse_disables_at_its_end_and_not_before(window: int) -> None:
-    switch = observe(AdaptiveLookahead(window), 3, MISS, window - 1)
-    assert switch.enabled
-    assert not observe(switch, 3, MISS).enabled
-
-
 @pytest.mark.parametrize(
     ("hits", "misses", "enabled"),
     [(4, 0, True), (3, 2, True), (3, 3, False), (1, 1, False), (2, 1, True)],
@@ -61,21 +54,9 @@ def test_a_window_pays_while_planned_discards_do_not_outnumber_reuses(hits: int,
     assert switch.enabled is enabled
 
 
-# rule: adaptive.window
-def test_windows_tumble() -> None:
-    switch = observe(AdaptiveLookahead(2), 3, HIT, 2)
-    assert (switch.enabled, switch.resolved, switch.reused, switch.discarded) == (True, 0, 0, 0)
-    assert not observe(switch, 3, MISS, 2).enabled
-
-
 def test_a_disabled_switch_stays_disabled() -> None:
     switch = observe(AdaptiveLookahead(1), 3, MISS)
     assert not observe(switch, 3, HIT, 9).enabled
-
-
-def test_without_a_window_nothing_is_decided() -> None:
-    switch = AdaptiveLookahead(None)
-    assert observe(switch, 3, MISS, 50) == switch
 
 
 # rule: adaptive.planned-not-drawn

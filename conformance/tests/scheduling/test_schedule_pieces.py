@@ -9,7 +9,6 @@ import pytest
 from eredu.contract.errors import EreduError, StatisticsError
 from eredu.contract.events import Event, TokensCommitted
 from eredu.contract.executor import CommitPlan, ExecutorTraits, VerificationOutcome
-from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics
 from eredu.contract.terminal import TerminalWatch
 from eredu.scheduling.clipping import Depth
@@ -18,8 +17,6 @@ from eredu.scheduling.event_queue import EventQueue
 from eredu.scheduling.executor_checks import check_block, check_entries, check_outcome, check_promotion
 from eredu.scheduling.lookahead import AdaptiveLookahead
 from eredu.scheduling.resolution import BranchView, Resolution, resolve_round
-from eredu_conformance.harness.table_pairs import Script
-from eredu_conformance.harness.table_schedule import TableSchedule, table_request
 
 TRAITS = ExecutorTraits(
     vocabulary_size=64, max_proposals=64, target_context=4096, drafter_context=None, exact_promotion=True
@@ -282,28 +279,3 @@ def test_a_commit_gives_back_what_was_planned(planned: int | None, promoted: Blo
         return
     with pytest.raises(EreduError, match=f"promote {planned}"):
         check_promotion(plan, promoted)
-
-
-def test_the_trace_tells_every_step_of_a_round_in_its_order() -> None:
-    script = Script(64, (60, 61), tuple(range(60)))
-    options = GenerationOptions(max_tokens=6, max_proposals=2, sampling=SamplingOptions())
-    table = TableSchedule(script.target, script.drafter(), options=MtpSchedulerOptions())
-    table.run(table_request(4, script.prompt, options))
-    first = ["draft", "submit", "branch", "resolve", "commit", "publish"]
-    second = ["submit", "resolve", "commit", "publish", "close"]
-    assert [entry["event"] for entry in table.trace] == ["open", "prefill", *first, *second]
-    assert {entry["request"] for entry in table.trace} == {4}
-    turns = [entry["turn"] for entry in table.trace]
-    assert turns == sorted(turns)
-    entries = {entry["event"]: entry for entry in table.trace[:8]}
-    assert entries["open"]["rule"] == "greedy"
-    assert (entries["open"]["budget"], entries["open"]["prompt_length"]) == (6, 2)
-    assert (entries["draft"]["k"], entries["draft"]["clip"], entries["draft"]["reused"]) == (2, "request", 0)
-    assert (entries["submit"]["position"], entries["submit"]["rows"]) == (0, 3)
-    assert (entries["branch"]["planned"], entries["branch"]["drafted"]) == (3, 3)
-    assert entries["resolve"]["tokens"] == entries["resolve"]["emitted"] == [0, 1, 2]
-    assert entries["resolve"]["branch"] == "promoted"
-    assert (entries["commit"]["kept"], entries["commit"]["cache_length"]) == (3, 2 - 1 + 3)
-    assert entries["publish"]["tokens"] == [0, 1, 2]
-    assert table.trace[-1]["finish"] == "length"
-    assert table.trace[-1]["statistics"]["emitted"] == 6

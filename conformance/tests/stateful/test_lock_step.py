@@ -27,6 +27,7 @@ TestFailing = FailingMachine.TestCase
 # rule: promotion.full-acceptance-and-equal-bonus, promotion.consume-one-reuse-the-rest, lookahead.drop-whole
 # rule: lookahead.planned-length, lookahead.drafted-whole, adaptive.window, adaptive.disable-when-unpaid
 # rule: rollback.exact-length, commit.one-number, draft.clip, constraints.drafting-stops-at-completion
+# rule: commit.terminal-token-committed
 # rule: statistics.lookahead-balance, statistics.proposals-balance, statistics.emitted-balance
 TestUndisturbed = UndisturbedMachine.TestCase
 

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -24,9 +23,8 @@ from eredu.commands.main import main
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine import verification
 from eredu.engine.load import load_assistant, load_target
-from eredu.mlx import acceptance
-from eredu.mlx.draws import coins
 from eredu_conformance.crafted import PairDirectories, crafted_pair
+from eredu_conformance.faults.engine.sampling import Q_LEFT_OUT, RESIDUAL_OF_THE_TARGET
 from eredu_conformance.zoo import zoo_member
 from eredu_validation.evidence import LEDGER_NAME
 from eredu_validation.measures.prompts import EncodedPrompt
@@ -120,46 +118,14 @@ def law_only(command: Callable[..., Ran], pair: PairDirectories) -> Callable[...
     return run
 
 
-def ratio_without_q(
-    proposals: mx.array, draft_scores: mx.array, target_scores: mx.array, *, coin_keys: mx.array, final_keys: mx.array
-) -> acceptance.Verdict:
-    """Accepts where u < p."""
-    return faulty(proposals, draft_scores, target_scores, coin_keys, final_keys, with_ratio=False)
-
-
-def residual_is_p(
-    proposals: mx.array, draft_scores: mx.array, target_scores: mx.array, *, coin_keys: mx.array, final_keys: mx.array
-) -> acceptance.Verdict:
-    """Replaces a rejected proposal by a draw from p."""
-    return faulty(proposals, draft_scores, target_scores, coin_keys, final_keys, with_ratio=True)
-
-
-def faulty(
-    proposals: mx.array,
-    draft_scores: mx.array,
-    target_scores: mx.array,
-    coin_keys: mx.array,
-    final_keys: mx.array,
-    *,
-    with_ratio: bool,
-) -> acceptance.Verdict:
-    p_rows, q_rows = mx.softmax(target_scores, axis=-1), mx.softmax(draft_scores, axis=-1)
-    p, q = (mx.take_along_axis(rows, proposals[:, None], axis=-1)[:, 0] for rows in (p_rows[:-1], q_rows))
-    drawn = coins(coin_keys)
-    accepted = mx.cumprod(((drawn * q if with_ratio else drawn) < p).astype(mx.int32)).sum()
-    row = mx.minimum(accepted, proposals.shape[0] - 1)[None]
-    residual = p_rows[row] if with_ratio else mx.maximum(p_rows[row] - q_rows[row], 0)
-    return acceptance._verdict(accepted, residual, q, target_scores, final_keys)
-
-
-FAULTS = {"ratio without q": ratio_without_q, "residual = p": residual_is_p}
+FAULTS = {"ratio without q": Q_LEFT_OUT, "residual = p": RESIDUAL_OF_THE_TARGET}
 
 
 @pytest.fixture(params=list(FAULTS))
 def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A fault in the acceptance of every request."""
     name: str = request.param
-    monkeypatch.setattr(verification, "reject", FAULTS[name])
+    monkeypatch.setattr(verification, "reject", FAULTS[name].wrong_version())
     return name
 
 
