@@ -1,7 +1,7 @@
 """Where mlx-lm's decoder is not the published model, or computes a block otherwise than its rows: patched once loaded.
 
 Each patch changes the modules of a few classes of mlx-lm, in place, and says why. The patches of a family are in
-`patches.py` of its folder; a test of each fails when mlx-lm no longer needs it (`conformance/tests/families`).
+`patches.py` of its folder; a test of each fails when mlx-lm no longer needs it (`conformance/tests/heads`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, cast
 import mlx.nn as nn
 
 from eredu.families.folders import parts_named
-from eredu.mlx.adapter import MODELS, LanguageModel, evaluate_model
+from eredu.mlx.adapter import LanguageModel, class_of, evaluate_model
 
 Methods = Callable[[type[Any]], dict[str, Any]]
 """Makes the methods of a subclass from the class that it is to be derived from."""
@@ -62,12 +62,6 @@ def override(module: Any, methods: Methods) -> None:
 def known_patches() -> tuple[Patch, ...]:
     """The patches of all folders."""
     return tuple(patch for part in parts_named("patches").values() for patch in part.PATCHES)
-
-
-def class_of(module: object) -> str:
-    """Module and class in `mlx_lm.models`, of a patched or tapped module too."""
-    kind = type(module)
-    return f"{kind.__module__.removeprefix(MODELS)}.{kind.__name__}"
 
 
 def _apply(module: nn.Module, patches: dict[str, tuple[Patch, ...]]) -> None:

@@ -14,8 +14,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from eredu.families.folders import parts_named
-from eredu.families.mlx_lm_patches import class_of
-from eredu.mlx.adapter import LanguageModel
+from eredu.mlx.adapter import LanguageModel, class_of
 from eredu.mlx.caches.recurrent import Recurrence
 from eredu.mlx.taps import Recording
 

@@ -179,6 +179,12 @@ def quantize_as_stored(module: nn.Module, arrays: Mapping[str, mx.array]) -> Non
     nn.quantize(module, class_predicate=settings)
 
 
+def class_of(module: object) -> str:
+    """Module and class in `mlx_lm.models`, of a patched or tapped module too."""
+    kind = type(module)
+    return f"{kind.__module__.removeprefix('mlx_lm.models.')}.{kind.__name__}"
+
+
 def evaluate_model(model: nn.Module) -> None:
     """Evaluate every array of a model, private ones (rotary frequencies) too.
 
@@ -192,9 +198,7 @@ def build_llama(config: dict[str, Any]) -> nn.Module:
     return cast(nn.Module, llama.Model(llama.ModelArgs.from_dict(config)))
 
 
-MODELS = "mlx_lm.models."
-"""Where the modules of its decoders are."""
-LENDING = frozenset({"llama", "qwen2", "qwen3"})
+LENDING = frozenset({"mlx_lm.models.llama", "mlx_lm.models.qwen2", "mlx_lm.models.qwen3"})
 """Modules whose decoders attend by one call of `scaled_dot_product_attention`, with nothing but a causal mask."""
 
 
@@ -205,7 +209,7 @@ def patch_attention(model: LanguageModel) -> bool:
     cache first and is the original for every other cache.
     """
     module: Any = sys.modules[type(model).__module__]
-    if module.__name__.removeprefix(MODELS) not in LENDING:
+    if module.__name__ not in LENDING:
         return False
     original = module.scaled_dot_product_attention
     if not hasattr(original, "__wrapped__"):

@@ -9,7 +9,7 @@ from eredu_conformance.checks.finding import CheckFailure
 from eredu_conformance.checks.shrinking import shrink
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
-from eredu_conformance.protocol import Answer, SkippedRunError
+from eredu_conformance.protocol import Answer
 
 Due = Callable[[Trial], Sequence[Answer]]
 """What is due for a trial, and for every reduction of it."""
@@ -55,16 +55,10 @@ def require_equal(session: SubjectSession, trial: Trial, due: Due, *, what: str)
     def verdict(candidate: Trial) -> Difference | None:
         return first_difference(session.answers(candidate), due(candidate))
 
-    def fails(candidate: Trial) -> bool:
-        try:
-            return verdict(candidate) is not None
-        except (SkippedRunError, CheckFailure, ValueError):
-            return False
-
     before = session.tokens
     if verdict(trial) is None:
         return session.tokens - before
-    smallest = shrink(trial, fails, most_attempts=session.shrinking)
+    smallest = shrink(trial, lambda smaller: verdict(smaller) is not None, most_attempts=session.shrinking)
     found = verdict(smallest)
     if found is None:
         smallest, found = trial, verdict(trial)

@@ -49,11 +49,7 @@ def forced_pair(name: str, part: int | None) -> CheckpointPair:
     else:
         draft, label = _spoilt(pair.target, part), f"wrong-{part}"
     return CheckpointPair(
-        name=f"forced-{name}-{label}",
-        target=pair.target,
-        draft=draft,
-        prompt=pair.prompt,
-        aim=f"{pair.aim}; the draft is {label}",
+        f"forced-{name}-{label}", pair.target, draft, pair.prompt, f"{pair.aim}; the draft is {label}"
     )
 
 

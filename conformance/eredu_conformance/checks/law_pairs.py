@@ -43,13 +43,7 @@ def _even() -> CheckpointPair:
     scarce = (ids[:, None, None] + 2 * ids[None, :, None]) % 3 == ids[None, None, :]
     target = LagCheckpoint(name="law-even", probabilities=np.full((3, 3, 3), 1 / 3))
     draft = LagCheckpoint(name="law-even-draft", probabilities=np.where(scarce, 1 / 3 - 0.09, 1 / 3 + 0.045))
-    return CheckpointPair(
-        name="law-even",
-        target=target,
-        draft=draft,
-        prompt=(0, 2),
-        aim="p and q nearly alike, one id left to replace by",
-    )
+    return CheckpointPair("law-even", target, draft, (0, 2), "p and q nearly alike, one id left to replace by")
 
 
 def _sure() -> CheckpointPair:
@@ -57,17 +51,13 @@ def _sure() -> CheckpointPair:
     favoured = (ids[:, None, None] + 2 * ids[None, :, None] + 1) % 3 == ids[None, None, :]
     target = LagCheckpoint(name="law-sure", probabilities=np.where(favoured, 0.5, 0.25))
     draft = LagCheckpoint(name="law-sure-draft", probabilities=np.where(favoured, 0.96, 0.02))
-    return CheckpointPair(
-        name="law-sure", target=target, draft=draft, prompt=(0, 2), aim="a draft that is sure of what p gives a half"
-    )
+    return CheckpointPair("law-sure", target, draft, (0, 2), "a draft that is sure of what p gives a half")
 
 
 def _order_two() -> CheckpointPair:
     target = LagCheckpoint(name="law-order-2", probabilities=random_table(88, (3, 3, 3), concentration=0.8))
     draft = LagCheckpoint(name="law-order-2-draft", probabilities=random_table(188, (3, 3, 3), concentration=0.8))
-    return CheckpointPair(
-        name="law-order-2", target=target, draft=draft, prompt=(0, 2), aim="two tokens decide, p and q far apart"
-    )
+    return CheckpointPair("law-order-2", target, draft, (0, 2), "two tokens decide, p and q far apart")
 
 
 def _near() -> CheckpointPair:
@@ -75,9 +65,7 @@ def _near() -> CheckpointPair:
     assert isinstance(target, LagCheckpoint)
     near = mix(target.probabilities, random_table(73, (3, 3, 3)), 0.35)
     draft = LagCheckpoint(name="law-near-draft", probabilities=near)
-    return CheckpointPair(
-        name="law-near", target=target, draft=draft, prompt=(1, 2), aim="most proposals accepted, branches promoted"
-    )
+    return CheckpointPair("law-near", target, draft, (1, 2), "most proposals accepted, branches promoted")
 
 
 def _zeros() -> CheckpointPair:
@@ -85,9 +73,7 @@ def _zeros() -> CheckpointPair:
     step = (ids[None, None, :] - ids[None, :, None] + ids[:, None, None]) % 3
     target = LagCheckpoint(name="law-zeros", probabilities=forbid(random_table(74, (3, 3, 3)), step == 1))
     draft = LagCheckpoint(name="law-zeros-draft", probabilities=forbid(random_table(75, (3, 3, 3)), step == 2))
-    return CheckpointPair(
-        name="law-zeros", target=target, draft=draft, prompt=(2, 0), aim="ids with p = 0 < q and with q = 0 < p"
-    )
+    return CheckpointPair("law-zeros", target, draft, (2, 0), "ids with p = 0 < q and with q = 0 < p")
 
 
 def _counts() -> CheckpointPair:
@@ -95,9 +81,7 @@ def _counts() -> CheckpointPair:
     gains = generator.normal(0, 2, (3, 3)) - 5 * np.eye(3)
     target = MemoryCheckpoint(name="law-counts", probabilities=random_table(77, (3, 3), concentration=2.0), gains=gains)
     draft = LagCheckpoint(name="law-counts-draft", probabilities=random_table(78, (3, 3, 3)))
-    return CheckpointPair(
-        name="law-counts", target=target, draft=draft, prompt=(0, 1), aim="the counts of all tokens decide"
-    )
+    return CheckpointPair("law-counts", target, draft, (0, 1), "the counts of all tokens decide")
 
 
 def _window() -> CheckpointPair:
@@ -107,9 +91,7 @@ def _window() -> CheckpointPair:
     draft = LagCheckpoint(
         name="law-window-draft", probabilities=random_table(80, (3, 3, 3), concentration=0.8), lag=2, sliding=3
     )
-    return CheckpointPair(
-        name="law-window", target=target, draft=draft, prompt=(0, 1, 2), aim="the oldest row of a window of 3 decides"
-    )
+    return CheckpointPair("law-window", target, draft, (0, 1, 2), "the oldest row of a window of 3 decides")
 
 
 def _position() -> CheckpointPair:
@@ -120,6 +102,4 @@ def _position() -> CheckpointPair:
     draft = PositionCheckpoint(
         name="law-position-draft", probabilities=anchored, residues=random_table(83, (7, 4), concentration=0.5)
     )
-    return CheckpointPair(
-        name="law-position", target=target, draft=draft, prompt=(0, 2), aim="the position modulo 7 decides"
-    )
+    return CheckpointPair("law-position", target, draft, (0, 2), "the position modulo 7 decides")

@@ -18,4 +18,4 @@ def short_draft(name: str) -> CheckpointPair:
     pair = crafted_pair(name)
     draft = replace(pair.draft, name=f"{pair.draft.name}-short", context_limit=DRAFT_CONTEXT)
     aim = f"{pair.aim}; the draft takes {DRAFT_CONTEXT} tokens"
-    return CheckpointPair(name=f"{name}-short-draft", target=pair.target, draft=draft, prompt=pair.prompt, aim=aim)
+    return CheckpointPair(f"{name}-short-draft", pair.target, draft, pair.prompt, aim)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
+from eredu_conformance.checks.finding import CheckFailure
 from eredu_conformance.checks.trial import Trial
-from eredu_conformance.protocol import Request, Schedule
+from eredu_conformance.protocol import Request, Schedule, SkippedRunError
 
 
 def shrink(trial: Trial, fails: Callable[[Trial], bool], *, most_attempts: int) -> Trial:
@@ -14,7 +16,7 @@ def shrink(trial: Trial, fails: Callable[[Trial], bool], *, most_attempts: int) 
 
     Args:
         trial: Fails.
-        fails: Whether a smaller trial fails in the same way. One that can't be run doesn't.
+        fails: Whether a smaller trial fails in the same way. One that can't be run, which raises, doesn't.
         most_attempts: Bound on the calls of `fails`.
     """
     attempts = 0
@@ -25,8 +27,10 @@ def shrink(trial: Trial, fails: Callable[[Trial], bool], *, most_attempts: int) 
             if attempts == most_attempts:
                 return trial
             attempts += 1
-            if fails(candidate):
-                trial, smaller = candidate, True
+            with suppress(SkippedRunError, CheckFailure, ValueError):
+                smaller = fails(candidate)
+            if smaller:
+                trial = candidate
                 break
     return trial
 

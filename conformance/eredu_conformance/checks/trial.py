@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from eredu_conformance.checks.roots import root
 from eredu_conformance.crafted import CheckpointPair, PairDirectories
-from eredu_conformance.protocol import Checkpoint, Request, Run, Schedule
+from eredu_conformance.protocol import Checkpoint, Request, Run, RunOptions, Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +25,20 @@ class Trial:
     requests: tuple[Request, ...]
     schedule: Schedule = field(default_factory=Schedule)
     seed: int | None = None
+
+    @classmethod
+    def of(cls, pair: CheckpointPair, options: RunOptions, *, schedule: Schedule | None = None) -> Trial:
+        """One request of the pair's prompt."""
+        request = Request(prompt=pair.prompt, options=options)
+        return cls(pair=pair, requests=(request,), schedule=schedule or Schedule())
+
+    def seeded(self, seed: int, name: str, count: int) -> Trial:
+        """The first request `count` times, each with a seed of its own: the roots of a name, by number."""
+        first = self.requests[0]
+        roots = [root(seed, name, index) for index in range(count)]
+        return replace(
+            self, requests=tuple(replace(first, options=replace(first.options, seed=each)) for each in roots)
+        )
 
     def run(self, place: PairDirectories) -> Run:
         """The run, with the pair's checkpoints at a place; plain runs name no draft."""

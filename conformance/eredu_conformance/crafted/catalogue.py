@@ -46,10 +46,8 @@ def _bigram(name: str, probabilities: Tensor, **options: object) -> BigramCheckp
     return BigramCheckpoint(name=name, probabilities=probabilities, **options)  # type: ignore[arg-type]
 
 
-def _pair(
-    name: str, target: CraftedCheckpoint, draft: CraftedCheckpoint, prompt: tuple[int, ...], aim: str
-) -> CheckpointPair:
-    return CheckpointPair(name=name, target=target, draft=draft, prompt=prompt, aim=aim)
+def _lag(name: str, probabilities: Tensor, **options: object) -> LagCheckpoint:
+    return LagCheckpoint(name=name, probabilities=probabilities, **options)  # type: ignore[arg-type]
 
 
 def _forgetful(generator: np.random.Generator, vocabulary: int) -> Tensor:
@@ -69,11 +67,11 @@ def _table_pairs() -> tuple[CheckpointPair, ...]:
     ending_draft = _bigram("table-5-eos-draft", random_table(17, (5, 5)), eos=4)
     far = _bigram("table-4-far", random_table(12, (4, 4)))
     return (
-        _pair("table", small, far, (0, 2), "p and q differ everywhere"),
-        _pair("table-near", small, near, (1,), "most proposals are accepted"),
-        _pair("table-equal", small, small, (3, 1), "p = q: no proposal fails"),
-        _pair("table-wide", wide, wide_draft, (7, 40), "64 ids, peaked rows"),
-        _pair(
+        CheckpointPair("table", small, far, (0, 2), "p and q differ everywhere"),
+        CheckpointPair("table-near", small, near, (1,), "most proposals are accepted"),
+        CheckpointPair("table-equal", small, small, (3, 1), "p = q: no proposal fails"),
+        CheckpointPair("table-wide", wide, wide_draft, (7, 40), "64 ids, peaked rows"),
+        CheckpointPair(
             "table-eos", ending, ending_draft, (0, 1), "EOS has probability everywhere; target logits have both signs"
         ),
     )
@@ -91,44 +89,42 @@ def _extreme_pairs() -> tuple[CheckpointPair, ...]:
     ties = _bigram("ties-4", np.full((4, 4), 0.25))
     half_ties = _bigram("half-ties-4", np.array([[0, 0.5, 0.5, 0]] * 4))
     return (
-        _pair(
+        CheckpointPair(
             "disjoint",
             _bigram("even-6", even),
             _bigram("odd-6", odd),
             (0,),
             "no token has both p > 0 and q > 0: every proposal fails",
         ),
-        _pair("holes", holes, other_holes, (5, 0), "tokens with p = 0 < q and q = 0 < p"),
-        _pair("cycle", cycle, cycle, (2, 3), "one possible output, right draft"),
-        _pair(
+        CheckpointPair("holes", holes, other_holes, (5, 0), "tokens with p = 0 < q and q = 0 < p"),
+        CheckpointPair("cycle", cycle, cycle, (2, 3), "one possible output, right draft"),
+        CheckpointPair(
             "cycle-wrong",
             cycle,
             _bigram("cycle-8-by-3", cycle_table(8, 3)),
             (2, 3),
             "one possible output, every proposal wrong",
         ),
-        _pair("ties", ties, half_ties, (3,), "equal maxima: greedy takes the lowest id"),
+        CheckpointPair("ties", ties, half_ties, (3,), "equal maxima: greedy takes the lowest id"),
     )
 
 
 def _lag_pairs() -> tuple[CheckpointPair, ...]:
     """Order-2 laws: a stale, missing or misplaced row fetches another token."""
-    order_two = LagCheckpoint(name="order-2", probabilities=mix(random_table(31, (5, 5, 5)), sum_table(5), 0.4))
-    order_two_draft = LagCheckpoint(
-        name="order-2-draft",
-        probabilities=mix(order_two.probabilities, random_table(32, (5, 5, 5)), 0.35),
+    order_two = _lag("order-2", mix(random_table(31, (5, 5, 5)), sum_table(5), 0.4))
+    order_two_draft = _lag(
+        "order-2-draft",
+        mix(order_two.probabilities, random_table(32, (5, 5, 5)), 0.35),
         architecture=_QWEN3,
     )
-    path = LagCheckpoint(name="path-8", probabilities=sum_table(8, 1), architecture=_QWEN3)
-    path_draft = LagCheckpoint(
-        name="path-8-draft", probabilities=mix(path.probabilities, random_table(34, (8, 8, 8)), 0.5)
-    )
-    far = LagCheckpoint(name="lag-5", probabilities=mix(random_table(35, (4, 4, 4)), sum_table(4, 1), 0.4), lag=5)
+    path = _lag("path-8", sum_table(8, 1), architecture=_QWEN3)
+    path_draft = _lag("path-8-draft", mix(path.probabilities, random_table(34, (8, 8, 8)), 0.5))
+    far = _lag("lag-5", mix(random_table(35, (4, 4, 4)), sum_table(4, 1), 0.4), lag=5)
     marginal = _bigram("lag-5-draft", np.asarray(far.probabilities.mean(axis=1)))
     return (
-        _pair("order-2", order_two, order_two_draft, (0, 3, 1), "P(next | two tokens)"),
-        _pair("path", path, path_draft, (1, 6), "one possible output, draft half right"),
-        _pair("lag-5", far, marginal, (0, 1, 2, 3), "the row five back decides"),
+        CheckpointPair("order-2", order_two, order_two_draft, (0, 3, 1), "P(next | two tokens)"),
+        CheckpointPair("path", path, path_draft, (1, 6), "one possible output, draft half right"),
+        CheckpointPair("lag-5", far, marginal, (0, 1, 2, 3), "the row five back decides"),
     )
 
 
@@ -144,14 +140,14 @@ def _memory_pairs() -> tuple[CheckpointPair, ...]:
         architecture=_QWEN3,
     )
     return (
-        _pair(
+        CheckpointPair(
             "counts",
             counts,
             _bigram("counts-6-draft", random_table(44, (6, 6))),
             (0, 1, 1, 5),
             "the counts of all tokens decide, a draft without memory",
         ),
-        _pair("fading", fading, counts, (2, 4, 0), "the order of all rows decides"),
+        CheckpointPair("fading", fading, counts, (2, 4, 0), "the order of all rows decides"),
     )
 
 
@@ -171,8 +167,8 @@ def _position_pairs() -> tuple[CheckpointPair, ...]:
         name="position-13", probabilities=anchored, residues=random_table(54, (13, 6), concentration=0.2)
     )
     return (
-        _pair("position", target, draft, (0, 3), "the position modulo 7 decides"),
-        _pair(
+        CheckpointPair("position", target, draft, (0, 3), "the position modulo 7 decides"),
+        CheckpointPair(
             "position-13",
             slow,
             _bigram("position-13-draft", anchored),
@@ -185,12 +181,10 @@ def _position_pairs() -> tuple[CheckpointPair, ...]:
 def _window_pairs() -> tuple[CheckpointPair, ...]:
     """Laws of exactly the rows in a sliding window."""
     generator = np.random.default_rng(61)
-    oldest = LagCheckpoint(
-        name="window-4-oldest", probabilities=mix(random_table(62, (5, 5, 5)), sum_table(5, 2), 0.4), lag=3, sliding=4
-    )
-    oldest_draft = LagCheckpoint(
-        name="window-4-oldest-draft",
-        probabilities=mix(oldest.probabilities, random_table(63, (5, 5, 5)), 0.4),
+    oldest = _lag("window-4-oldest", mix(random_table(62, (5, 5, 5)), sum_table(5, 2), 0.4), lag=3, sliding=4)
+    oldest_draft = _lag(
+        "window-4-oldest-draft",
+        mix(oldest.probabilities, random_table(63, (5, 5, 5)), 0.4),
         lag=3,
         sliding=4,
     )
@@ -209,9 +203,9 @@ def _window_pairs() -> tuple[CheckpointPair, ...]:
     )
     plain = _bigram("window-draft", random_table(66, (5, 5)))
     return (
-        _pair(
+        CheckpointPair(
             "window-4", oldest, oldest_draft, (0, 4, 1), "the oldest row of a window of 4 decides, the draft slides too"
         ),
-        _pair("window-6", few, plain, (3, 0, 2), "the counts in a window of 6 decide"),
-        _pair("window-16", many, plain, (1, 2, 0, 4), "the order of the rows in a window of 16 decides"),
+        CheckpointPair("window-6", few, plain, (3, 0, 2), "the counts in a window of 6 decide"),
+        CheckpointPair("window-16", many, plain, (1, 2, 0, 4), "the order of the rows in a window of 16 decides"),
     )

@@ -16,7 +16,7 @@ class PairDirectories(NamedTuple):
     draft: Path
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class CheckpointPair:
     """What an engine of speculative decoding is given.
 

@@ -110,7 +110,7 @@ def _ring(architecture: Architecture) -> CheckpointPair:
     ring = BigramCheckpoint(
         name=f"ring-64-{architecture.value}", architecture=architecture, probabilities=cycle_table(64)
     )
-    return CheckpointPair(name=ring.name, target=ring, draft=ring, prompt=(61,), aim="every id, the last and the first")
+    return CheckpointPair(ring.name, ring, ring, (61,), "every id, the last and the first")
 
 
 def _plain_questions() -> Iterator[_Question]:

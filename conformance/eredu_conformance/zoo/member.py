@@ -17,6 +17,15 @@ VOCABULARY = 64
 CONTEXT = 512
 """`max_position_embeddings` of every member."""
 
+COMMON: Mapping[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "max_position_embeddings": CONTEXT,
+    "attention_bias": False,
+    "tie_word_embeddings": False,
+    "torch_dtype": "float32",
+}
+"""What the text settings of every member's config.json say."""
+
 
 @dataclass(frozen=True, eq=False)
 class HeadDecoder:

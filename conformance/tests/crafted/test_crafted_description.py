@@ -118,7 +118,7 @@ def test_tables_are_read_only() -> None:
 def test_pair_refuses_two_vocabularies() -> None:
     small, large = (BigramCheckpoint(name=f"c{v}", probabilities=cycle_table(v)) for v in (4, 5))
     with pytest.raises(ValueError, match="shares one vocabulary"):
-        CheckpointPair(name="p", target=small, draft=large, prompt=(0,), aim="none")
+        CheckpointPair("p", small, large, (0,), "none")
 
 
 def test_pairs_keep_their_aims() -> None:

@@ -28,7 +28,7 @@ ROOMS = {
     "conformance": {"eredu_conformance", "eredu_validation", "README.md", "tests"},
     "benchmarks": {"eredu_benchmarks", "README.md", "micro"},
 }
-PACKAGES = [ROOT / room / name for room, names in ROOMS.items() for name in names if name.startswith("eredu")]
+PACKAGES = [ROOT / room / name for room, names in ROOMS.items() for name in sorted(names) if name.startswith("eredu")]
 PACKAGES.append(ROOT / "eredu")
 LONG = 400
 

@@ -293,7 +293,6 @@ def test_damaged_headers_never_crash_the_process(tmp_path: Path, seed: int) -> N
         import random, pathlib
         from eredu.checkpoints.gguf_header import read_gguf_header
         from eredu.contract.errors import CheckpointError
-        from eredu.checkpoints.gguf_header import read_gguf_header
         from eredu.mlx.gguf import load_gguf
         source = pathlib.Path({str(tmp_path / "model.gguf")!r})
         whole, target = source.read_bytes(), source.with_name("damaged.gguf")

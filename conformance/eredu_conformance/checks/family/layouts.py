@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eredu_conformance.checks.check import Check
-from eredu_conformance.checks.family.places import (
-    family_check,
-    for_family,
-    outputs_apart,
-    parted,
-    published,
-    text,
-    written,
-)
+from eredu_conformance.checks.family.places import family_check, outputs_apart, parted, published, text, written
 from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.zoo import CONVERSIONS, MEMBERS, Parts, write_converted, zoo_member
@@ -30,7 +22,7 @@ def checks() -> Iterator[Check]:
             family,
             rule="verify.greedy-argmax",
             about="Shards and plain conversions give the published output; quantised ones their own, heads or not.",
-            run=for_family(_layouts, family),
+            run=_layouts,
         )
 
 

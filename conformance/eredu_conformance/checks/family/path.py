@@ -37,18 +37,18 @@ def checks() -> Iterator[Check]:
                     setting=f"k{depth}",
                     rule=rule,
                     about=f"With K = {depth} and rejection forced at every row, {name} decoding is plain decoding.",
-                    run=partial(_every_row, family, depth, coupled),
+                    run=partial(_every_row, depth=depth, coupled=coupled),
                 )
         yield family_check(
             "assistant",
             family,
             rule="verify.greedy-argmax",
             about="With an assistant of any family, recurrent or not, output is that of plain decoding.",
-            run=partial(_assistant, family),
+            run=_assistant,
         )
 
 
-def _every_row(family: str, depth: int, coupled: bool, session: SubjectSession, seed: int) -> Observation:  # noqa: FBT001
+def _every_row(family: str, session: SubjectSession, seed: int, *, depth: int, coupled: bool) -> Observation:
     from eredu_conformance.subjects.family import Ask, family_model  # noqa: PLC0415 (it loads eredu)
 
     model = family_model(published(session, family))

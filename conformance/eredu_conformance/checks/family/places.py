@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eredu_conformance.checks.check import Check, Needs, Run
-from eredu_conformance.checks.finding import CheckFailure
+from eredu_conformance.checks.check import Check, Needs
+from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.zoo import zoo_member
 
@@ -23,15 +23,17 @@ LAYOUTS: dict[Path, Path] = {}
 """Directories that are written already; a process writes each of them once."""
 
 
-def family_check(claim: str, family: str, *, rule: str, about: str, run: Run, setting: str = "") -> Check:
-    """A check of one family."""
+def family_check(
+    claim: str, family: str, *, rule: str, about: str, run: Callable[..., Observation], setting: str = ""
+) -> Check:
+    """A check of one family, which `run` is given first."""
     return Check(
         id=f"family.{claim}/{family}" + (f"/{setting}" if setting else ""),
         rule=rule,
         about=about,
         family=family,
         needs=ENGINE,
-        run=run,
+        run=partial(run, family),
     )
 
 
@@ -70,8 +72,3 @@ def outputs_apart(what: str, found: tuple[int, ...], due: tuple[int, ...], promp
     place = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(found), len(due)))
     message = f"{what}: got {list(found)}, due {list(due)}; they part at output {place}"
     return parted(message, prompt + due[:place])
-
-
-def for_family(run: Callable[[str, SubjectSession, int], Any], family: str) -> Run:
-    """The check's function for one family."""
-    return partial(run, family)

@@ -6,15 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from eredu_conformance.checks.check import Check
-from eredu_conformance.checks.family.places import (
-    family_check,
-    for_family,
-    outputs_apart,
-    parted,
-    places,
-    published,
-    text,
-)
+from eredu_conformance.checks.family.places import family_check, outputs_apart, parted, places, published, text
 from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.protocol import SkippedRunError
@@ -41,21 +33,21 @@ def checks() -> Iterator[Check]:
             family,
             rule="rollback.exact-state",
             about="After every accepted count the caches hold what a deep copy holds that was fed one token at a time.",
-            run=for_family(_rollback, family),
+            run=_rollback,
         )
         yield family_check(
             "chunks",
             family,
             rule="scheduling.prefill-in-chunks",
             about="A text fed whole, in chunks of any size or token by token gives one state and one row of logits.",
-            run=for_family(_chunks, family),
+            run=_chunks,
         )
         yield family_check(
             "warm",
             family,
             rule="scheduling.requests-independent",
             about="A model that has served others, or serves them beside it, gives the output of a fresh one.",
-            run=for_family(_warm, family),
+            run=_warm,
         )
         if zoo_member(family).heads:
             yield family_check(
@@ -63,7 +55,7 @@ def checks() -> Iterator[Check]:
                 family,
                 rule="rollback.drafter-follows",
                 about="Behind every accepted count the heads propose what they would from cold caches.",
-                run=for_family(_realigned, family),
+                run=_realigned,
             )
 
 

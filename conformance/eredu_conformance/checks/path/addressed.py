@@ -11,12 +11,11 @@ from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.path.options import SAMPLED, SETTINGS, option_trial
 from eredu_conformance.checks.reference_twin import ENGINES, differs, reference_answers
-from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.shrinking import shrink
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
-from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule, SkippedRunError
+from eredu_conformance.protocol import Acceptance, Feature, RunOptions, Schedule
 
 RULES = {
     Acceptance.REJECTION: "randomness.by-position",
@@ -87,21 +86,12 @@ def _check(
 def _pair_trial(name: str, acceptance: Acceptance, depth: int, seed: int) -> Trial:
     pair = crafted_pair(name)
     options = RunOptions(max_tokens=TOKENS, temperature=1.0, max_proposals=depth, acceptance=acceptance)
-    requests = tuple(
-        Request(prompt=pair.prompt, options=replace(options, seed=root(seed, f"path.reference/{name}", index)))
-        for index in range(REQUESTS)
-    )
-    return Trial(pair=pair, requests=requests)
+    return Trial.of(pair, options).seeded(seed, f"path.reference/{name}", REQUESTS)
 
 
 def _option_trial(option: str, settings: Mapping[str, Any], acceptance: Acceptance, seed: int) -> Trial:
     trial = option_trial("table-eos", {"temperature": 1.0, **settings}, depth=3, acceptance=acceptance)
-    request = trial.requests[0]
-    requests = tuple(
-        replace(request, options=replace(request.options, seed=root(seed, f"path.reference/{option}", index)))
-        for index in range(REQUESTS)
-    )
-    return replace(trial, requests=requests)
+    return trial.seeded(seed, f"path.reference/{option}", REQUESTS)
 
 
 def _run(make: Callable[[int], Trial], session: SubjectSession, seed: int) -> Observation:
@@ -110,9 +100,13 @@ def _run(make: Callable[[int], Trial], session: SubjectSession, seed: int) -> Ob
     trials = [base]
     if Feature.LOOKAHEAD in session.capabilities.features and base.requests[0].options.max_proposals > 0:
         trials = [base.alone(0), replace(base, schedule=Schedule(lookahead=True))]
+
+    def fails(trial: Trial) -> bool:
+        return differs(trial, session) is not None
+
     for trial in trials:
-        if differs(trial, session) is not None:
-            raise _failure(shrink(trial, partial(_still_differs, session), most_attempts=session.shrinking), session)
+        if fails(trial):
+            raise _failure(shrink(trial, fails, most_attempts=session.shrinking), session)
     compared = sum(request.options.max_tokens for trial in trials for request in trial.requests)
     return Observation(text=f"{compared} tokens equal to the reference's")
 
@@ -126,10 +120,3 @@ def _failure(smallest: Trial, session: SubjectSession) -> CheckFailure:
         history=smallest.requests[index].prompt + due,
         case=smallest.describe(),
     )
-
-
-def _still_differs(session: SubjectSession, trial: Trial) -> bool:
-    try:
-        return differs(trial, session) is not None
-    except (SkippedRunError, CheckFailure, ValueError):
-        return False

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.comparing import require_equal
 from eredu_conformance.checks.finding import Observation
-from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair, crafted_pairs
-from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions
+from eredu_conformance.protocol import Acceptance, Feature, RunOptions
 
 TOKENS = 20
 DEPTHS = {1: Tier.STANDARD, 2: Tier.QUICK, 3: Tier.STANDARD, 5: Tier.STANDARD, 8: Tier.NIGHTLY}
@@ -36,21 +34,10 @@ def checks() -> Iterator[Check]:
             )
 
 
-def coupled_requests(
-    prompt: tuple[int, ...], options: RunOptions, *, seed: int, name: str, count: int
-) -> list[Request]:
-    """Requests that differ in their seeds."""
-    return [
-        Request(prompt=prompt, options=replace(options, seed=root(seed, name, index), acceptance=Acceptance.COUPLED))
-        for index in range(count)
-    ]
-
-
 def _run(name: str, depth: int, count: int, session: SubjectSession, seed: int) -> Observation:
     pair = crafted_pair(name)
-    options = RunOptions(max_tokens=TOKENS, temperature=1.0, max_proposals=depth)
-    requests = coupled_requests(pair.prompt, options, seed=seed, name=f"path.coupled/{name}", count=count)
-    trial = Trial(pair=pair, requests=tuple(requests))
+    options = RunOptions(max_tokens=TOKENS, temperature=1.0, max_proposals=depth, acceptance=Acceptance.COUPLED)
+    trial = Trial.of(pair, options).seeded(seed, f"path.coupled/{name}", count)
     compared = require_equal(
         session, trial, session.plain_answers, what=f"coupled decoding with K = {depth} and plain decoding of one seed"
     )

@@ -142,7 +142,7 @@ def _run_draft_context(name: str, session: SubjectSession, seed: int) -> Observa
     for depth in (1, 3):
         options = RunOptions(max_tokens=2 * DRAFT_CONTEXT, max_proposals=depth)
         pair = short_draft(name)
-        trial = Trial(pair=pair, requests=(Request(prompt=pair.prompt, options=options),))
+        trial = Trial.of(pair, options)
         compared += require_equal(session, trial, greedy_due, what=f"an output past the draft's context, K = {depth}")
     return Observation(text=f"{compared} tokens equal, past a draft's context of {DRAFT_CONTEXT}")
 

@@ -11,7 +11,7 @@ from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import CheckpointPair, crafted_pair, crafted_pairs
-from eredu_conformance.protocol import Request, RunOptions
+from eredu_conformance.protocol import RunOptions
 
 TOKENS = 24
 DEPTHS = {0: Tier.QUICK, 1: Tier.STANDARD, 2: Tier.STANDARD, 3: Tier.QUICK, 5: Tier.STANDARD, 8: Tier.NIGHTLY}
@@ -41,7 +41,6 @@ def _rule(pair: CheckpointPair, depth: int) -> str:
 
 def _run(name: str, depth: int, session: SubjectSession, seed: int) -> Observation:  # noqa: ARG001
     pair = crafted_pair(name)
-    request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=TOKENS, max_proposals=depth))
-    trial = Trial(pair=pair, requests=(request,))
+    trial = Trial.of(pair, RunOptions(max_tokens=TOKENS, max_proposals=depth))
     count = require_equal(session, trial, greedy_due, what=f"greedy decoding with K = {depth} and the law's argmax")
     return Observation(text=f"{count} tokens equal")

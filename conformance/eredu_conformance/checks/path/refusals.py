@@ -18,7 +18,7 @@ from eredu_conformance.checks.reference_twin import ENGINES
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
-from eredu_conformance.protocol import Acceptance, Checkpoint, Request, Run, RunOptions, Schedule, SkippedRunError
+from eredu_conformance.protocol import Acceptance, Checkpoint, Run, RunOptions, Schedule, SkippedRunError
 
 _ASKED: Mapping[str, Mapping[str, Any]] = {
     "top_k": {"top_k": 2, "temperature": 1.0},
@@ -67,9 +67,7 @@ def _refuses(session: SubjectSession, run: Run) -> bool:
 
 
 def _trial() -> Trial:
-    pair = crafted_pair("table-near")
-    request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=6, max_proposals=2))
-    return Trial(pair=pair, requests=(request,))
+    return Trial.of(crafted_pair("table-near"), RunOptions(max_tokens=6, max_proposals=2))
 
 
 def _options(session: SubjectSession) -> Iterator[tuple[str, Run]]:
@@ -101,8 +99,7 @@ def _foreign_drafts(session: SubjectSession) -> Iterator[tuple[str, Run]]:
     """Drafts whose ids are not the target's: of another size, and with another string for an id."""
     pair, smaller = crafted_pair("table-eos"), crafted_pair("table-near")
     place, small = session.place(pair), session.place(smaller)
-    request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=1, max_proposals=2))
-    run = Trial(pair=pair, requests=(request,)).run(place)
+    run = Trial.of(pair, RunOptions(max_tokens=1, max_proposals=2)).run(place)
     yield "a draft of more ids", replace(run, checkpoint=Checkpoint(target=small.target, draft=place.draft))
     renamed = session.directory / "renamed-draft"
     shutil.copytree(place.draft, renamed, dirs_exist_ok=True)

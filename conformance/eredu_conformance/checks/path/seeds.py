@@ -41,11 +41,7 @@ def checks() -> Iterator[Check]:
 
 def _own_seeds(acceptance: Acceptance, seed: int) -> Trial:
     trial = _call_seed(acceptance, seed)
-    requests = tuple(
-        replace(request, options=replace(request.options, seed=root(seed, "path.seed-matters", index)))
-        for index, request in enumerate(trial.requests)
-    )
-    return replace(trial, requests=requests, seed=None)
+    return replace(trial.seeded(seed, "path.seed-matters", REQUESTS), seed=None)
 
 
 def _call_seed(acceptance: Acceptance, seed: int) -> Trial:

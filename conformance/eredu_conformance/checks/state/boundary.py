@@ -10,10 +10,9 @@ from typing import Any
 from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.forced_pairs import SENSITIVE, forced_pair
-from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
-from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule, SkippedRunError
+from eredu_conformance.protocol import Acceptance, Feature, RunOptions, Schedule, SkippedRunError
 
 QUICK = ("order-2", "window-4")
 TOKENS = 14
@@ -77,10 +76,9 @@ def _trial(name: str, acceptance: Acceptance, session: SubjectSession, seed: int
     pair = forced_pair(name, 2)
     features = session.capabilities.features
     options = RunOptions(max_tokens=TOKENS, temperature=0.7, max_proposals=3, acceptance=acceptance)
-    requests = [
-        Request(prompt=pair.prompt, options=replace(options, seed=root(seed, f"state.cache-length/{name}", index)))
-        for index in range(3)
-    ]
-    if Feature.CANCELLATION in features:
-        requests[1] = replace(requests[1], cancel_after=4)
-    return Trial(pair=pair, requests=tuple(requests), schedule=Schedule(lookahead=Feature.LOOKAHEAD in features))
+    schedule = Schedule(lookahead=Feature.LOOKAHEAD in features)
+    trial = Trial.of(pair, options, schedule=schedule).seeded(seed, f"state.cache-length/{name}", 3)
+    if Feature.CANCELLATION not in features:
+        return trial
+    first, second, third = trial.requests
+    return replace(trial, requests=(first, replace(second, cancel_after=4), third))

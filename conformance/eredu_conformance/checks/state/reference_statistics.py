@@ -13,11 +13,10 @@ from functools import partial
 from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.reference_twin import COUNTERS, ENGINES, different_statistics, differs
-from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
-from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule
+from eredu_conformance.protocol import Acceptance, Feature, RunOptions, Schedule
 
 PAIRS = {"table-equal": Tier.QUICK, "table-near": Tier.QUICK, "table-eos": Tier.STANDARD, "counts": Tier.STANDARD}
 RULES = (None, Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED)
@@ -75,18 +74,14 @@ def _run(name: str, acceptance: Acceptance | None, schedule: str, session: Subje
     count = REQUESTS
     if schedule == "short-branches":
         options, count = replace(options, lookahead_depth=SHORT_BRANCH), MANY_REQUESTS
-    requests = tuple(
-        Request(prompt=pair.prompt, options=replace(options, seed=root(seed, f"state.books/{name}", index)))
-        for index in range(count)
-    )
-    trial = Trial(pair=pair, requests=requests, schedule=SCHEDULES[schedule][1])
+    trial = Trial.of(pair, options, schedule=SCHEDULES[schedule][1]).seeded(seed, f"state.books/{name}", count)
     found = differs(trial, session, different_statistics)
     if found is not None:
         index, place, message = found
         smallest = trial.alone(index)
         raise CheckFailure(
             f"the subject and the reference at the same addresses: {message}",
-            history=requests[index].prompt,
+            history=pair.prompt,
             case=smallest.describe(),
             figures={"output_position": place},
         )

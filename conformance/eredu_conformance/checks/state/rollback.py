@@ -17,7 +17,7 @@ from eredu_conformance.checks.forced_pairs import PARTS, SENSITIVE, forced_pair
 from eredu_conformance.checks.state.simulation import greedy_rounds
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
-from eredu_conformance.protocol import Feature, Request, RunOptions, Schedule
+from eredu_conformance.protocol import Feature, RunOptions, Schedule
 
 TOKENS = 30
 DEPTHS = {1: Tier.STANDARD, 2: Tier.STANDARD, 3: Tier.QUICK, 4: Tier.STANDARD, 6: Tier.NIGHTLY}
@@ -44,8 +44,8 @@ def _run(name: str, depth: int, ahead: bool, session: SubjectSession, seed: int)
     compared = 0
     for part in (None, *PARTS):
         pair = forced_pair(name, part)
-        request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=TOKENS, max_proposals=depth))
-        trial = Trial(pair=pair, requests=(request,), schedule=Schedule(lookahead=ahead))
+        options = RunOptions(max_tokens=TOKENS, max_proposals=depth)
+        trial = Trial.of(pair, options, schedule=Schedule(lookahead=ahead))
         compared += require_equal(
             session, trial, greedy_due, what=f"greedy decoding with K = {depth} and the law's argmax"
         )

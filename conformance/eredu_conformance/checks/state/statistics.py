@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,12 +10,11 @@ from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.comparing import first_difference, greedy_due
 from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.forced_pairs import PARTS, SENSITIVE, forced_pair
-from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.state.simulation import greedy_rounds
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
-from eredu_conformance.protocol import Acceptance, Answer, Feature, Request, RunOptions, Schedule, SkippedRunError
+from eredu_conformance.protocol import Acceptance, Answer, Feature, RunOptions, Schedule, SkippedRunError
 
 TOKENS = 26
 DEPTHS = {1: Tier.STANDARD, 3: Tier.QUICK, 4: Tier.STANDARD}
@@ -63,8 +61,7 @@ def _accepted(name: str, depth: int, session: SubjectSession, seed: int) -> Obse
     seen = 0
     for part in (None, *PARTS):
         pair = forced_pair(name, part)
-        request = Request(prompt=pair.prompt, options=RunOptions(max_tokens=TOKENS, max_proposals=depth))
-        trial = Trial(pair=pair, requests=(request,))
+        trial = Trial.of(pair, RunOptions(max_tokens=TOKENS, max_proposals=depth))
         answers = session.answers(trial)
         if first_difference(answers, greedy_due(trial)) is not None:
             raise SkippedRunError("its output is not the law's, so its count of accepted proposals says nothing")
@@ -86,19 +83,15 @@ def _balance(rule: str, acceptance: Acceptance, session: SubjectSession, seed: i
     left, right = BALANCES[rule]
     pair = crafted_pair("table-near")
     options = RunOptions(max_tokens=14, temperature=1.0, max_proposals=3, acceptance=acceptance)
-    requests = tuple(
-        Request(prompt=pair.prompt, options=replace(options, seed=root(seed, f"state.books/{rule}", index)))
-        for index in range(3)
-    )
-    ahead = Feature.LOOKAHEAD in session.capabilities.features
-    trial = Trial(pair=pair, requests=requests, schedule=Schedule(lookahead=ahead))
+    schedule = Schedule(lookahead=Feature.LOOKAHEAD in session.capabilities.features)
+    trial = Trial.of(pair, options, schedule=schedule).seeded(seed, f"state.books/{rule}", 3)
     for index, statistics in enumerate(_statistics(session.answers(trial), trial)):
         if absent := sorted({*left, *right} - statistics.keys()):
             raise SkippedRunError(f"its statistics have no {', '.join(absent)}")
         if sum(statistics[name] for name in left) != sum(statistics[name] for name in right):
             counters = {name: statistics[name] for name in (*left, *right)}
             raise CheckFailure(f"the statistics of request {index} do not balance: {counters}", case=trial.describe())
-    return Observation(text=f"{len(requests)} statistics balance")
+    return Observation(text=f"{len(trial.requests)} statistics balance")
 
 
 def _statistics(answers: Sequence[Answer], trial: Trial) -> list[Mapping[str, Any]]:

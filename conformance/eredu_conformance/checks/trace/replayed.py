@@ -12,7 +12,7 @@ from eredu_conformance.checks.shrinking import shrink
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trace.situations import DEPTH, SITUATIONS, Situation
 from eredu_conformance.checks.trial import Trial
-from eredu_conformance.protocol import Acceptance, Answer, Feature, RunResult, SkippedRunError
+from eredu_conformance.protocol import Acceptance, Answer, Feature, RunResult
 from eredu_spec.trace import TraceFormError, check
 
 RULES: tuple[Acceptance | None, ...] = (None, Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED)
@@ -54,10 +54,7 @@ def _run(
         return Observation(text=f"{len(result.trace or ())} events follow the machine")
 
     def fails(smaller: Trial) -> bool:
-        try:
-            return finding_of(session.result(smaller), ring=situation.ring) is not None
-        except (SkippedRunError, CheckFailure, ValueError):
-            return False
+        return finding_of(session.result(smaller), ring=situation.ring) is not None
 
     smallest = shrink(trial, fails, most_attempts=session.shrinking)
     broken = finding_of(session.result(smallest), ring=situation.ring) or broken

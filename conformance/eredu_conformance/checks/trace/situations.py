@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from eredu_conformance.checks.pairs import every_pair
-from eredu_conformance.checks.roots import root
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import CheckpointPair
 from eredu_conformance.protocol import Acceptance, Feature, Request, RunOptions, Schedule
@@ -76,10 +75,10 @@ class Situation:
         options = RunOptions(
             max_tokens=TOKENS, max_proposals=DEPTH, acceptance=acceptance, temperature=1.0 if acceptance else 0.0
         )
-        seeds = [root(seed, f"trace.{self.name}/{pair_name}", index) for index in range(self.count)]
-        requests = tuple(Request(prompt=pair.prompt, options=replace(options, seed=each)) for each in seeds)
-        varied = tuple(self.vary(index, request, pair) for index, request in enumerate(requests))
-        return Trial(pair=pair, requests=varied, schedule=self.schedule)
+        trial = Trial.of(pair, options, schedule=self.schedule)
+        trial = trial.seeded(seed, f"trace.{self.name}/{pair_name}", self.count)
+        varied = tuple(self.vary(index, request, pair) for index, request in enumerate(trial.requests))
+        return replace(trial, requests=varied)
 
 
 _AHEAD = frozenset({Feature.LOOKAHEAD})

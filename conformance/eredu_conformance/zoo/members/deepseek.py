@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
-from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, HeadDecoder, ZooMember
+from eredu_conformance.zoo.member import COMMON, CONTEXT, VOCABULARY, HeadDecoder, ZooMember
 
 HIDDEN, LAYERS, HEADS = 64, 3, 4
 Q_RANK, KV_RANK, NOPE, ROPE, VALUE = 32, 32, 16, 16, 16
@@ -23,7 +23,7 @@ def _config(model_type: str, architecture: str, heads: int) -> dict[str, Any]:
     return {
         "architectures": [architecture],
         "model_type": model_type,
-        "vocab_size": VOCABULARY,
+        **COMMON,
         "hidden_size": HIDDEN,
         "num_hidden_layers": LAYERS,
         "num_nextn_predict_layers": heads,
@@ -49,7 +49,6 @@ def _config(model_type: str, architecture: str, heads: int) -> dict[str, Any]:
         "moe_intermediate_size": EXPERT_MLP,
         "hidden_act": "silu",
         "rms_norm_eps": 1e-6,
-        "attention_bias": False,
         "rope_theta": 10000.0,
         "rope_scaling": {
             "type": "yarn",
@@ -60,9 +59,6 @@ def _config(model_type: str, architecture: str, heads: int) -> dict[str, Any]:
             "mscale": 1.0,
             "mscale_all_dim": 1.0,
         },
-        "max_position_embeddings": CONTEXT,
-        "tie_word_embeddings": False,
-        "torch_dtype": "float32",
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
-from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, ZooMember
+from eredu_conformance.zoo.member import COMMON, VOCABULARY, ZooMember
 
 HIDDEN, LAYERS, HEADS, KEYS, WIDTH, MLP = 64, 3, 4, 2, 16, 96
 SHARPNESS = 2.5
@@ -16,7 +16,7 @@ def _config(model_type: str, name: str) -> dict[str, Any]:
     return {
         "architectures": [name],
         "model_type": model_type,
-        "vocab_size": VOCABULARY,
+        **COMMON,
         "hidden_size": HIDDEN,
         "num_hidden_layers": LAYERS,
         "intermediate_size": MLP,
@@ -26,10 +26,6 @@ def _config(model_type: str, name: str) -> dict[str, Any]:
         "hidden_act": "silu",
         "rms_norm_eps": 1e-6,
         "rope_theta": 10000.0,
-        "max_position_embeddings": CONTEXT,
-        "tie_word_embeddings": False,
-        "attention_bias": False,
-        "torch_dtype": "float32",
     }
 
 

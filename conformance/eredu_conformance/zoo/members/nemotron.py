@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
-from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, HeadDecoder, ZooMember
+from eredu_conformance.zoo.member import COMMON, VOCABULARY, HeadDecoder, ZooMember
 
 HIDDEN, PATTERN, HEAD_PATTERN = 64, "M*ME-M*E", "*E"
 HEADS, KEYS, WIDTH = 4, 2, 16
@@ -19,7 +19,7 @@ def _config(heads: int) -> dict[str, Any]:
     return {
         "architectures": ["NemotronHForCausalLM"],
         "model_type": "nemotron_h",
-        "vocab_size": VOCABULARY,
+        **COMMON,
         "hidden_size": HIDDEN,
         "num_hidden_layers": len(PATTERN),
         "hybrid_override_pattern": PATTERN,
@@ -28,7 +28,6 @@ def _config(heads: int) -> dict[str, Any]:
         "num_attention_heads": HEADS,
         "num_key_value_heads": KEYS,
         "head_dim": WIDTH,
-        "attention_bias": False,
         "intermediate_size": MLP,
         "mlp_bias": False,
         "mlp_hidden_act": "relu2",
@@ -56,9 +55,6 @@ def _config(heads: int) -> dict[str, Any]:
         "moe_intermediate_size": EXPERT_MLP,
         "moe_shared_expert_intermediate_size": SHARED_MLP,
         "moe_latent_size": LATENT,
-        "max_position_embeddings": CONTEXT,
-        "tie_word_embeddings": False,
-        "torch_dtype": "float32",
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
-from eredu_conformance.zoo.member import CONTEXT, VOCABULARY, HeadDecoder, ZooMember
+from eredu_conformance.zoo.member import COMMON, VOCABULARY, HeadDecoder, ZooMember
 
 HIDDEN, LAYERS, INTERVAL = 64, 4, 2
 HEADS, KEYS, WIDTH = 4, 2, 16
@@ -21,7 +21,7 @@ MLP, EXPERTS, CHOSEN, EXPERT_MLP = 96, 8, 2, 32
 def _decoder(model_type: str, *, moe: bool) -> dict[str, Any]:
     config: dict[str, Any] = {
         "model_type": model_type,
-        "vocab_size": VOCABULARY,
+        **COMMON,
         "hidden_size": HIDDEN,
         "num_hidden_layers": LAYERS,
         "intermediate_size": MLP,
@@ -30,8 +30,6 @@ def _decoder(model_type: str, *, moe: bool) -> dict[str, Any]:
         "head_dim": WIDTH,
         "hidden_act": "silu",
         "rms_norm_eps": 1e-6,
-        "max_position_embeddings": CONTEXT,
-        "attention_bias": False,
         "full_attention_interval": INTERVAL,
         "layer_types": ["full_attention" if i % INTERVAL else "linear_attention" for i in range(LAYERS)],
         "linear_conv_kernel_dim": KERNEL,
@@ -39,9 +37,7 @@ def _decoder(model_type: str, *, moe: bool) -> dict[str, Any]:
         "linear_value_head_dim": DELTA_WIDTH,
         "linear_num_key_heads": DELTA_KEYS,
         "linear_num_value_heads": DELTA_VALUES,
-        "tie_word_embeddings": False,
         "mtp_num_hidden_layers": 1,
-        "torch_dtype": "float32",
     }
     if moe:
         config |= {
