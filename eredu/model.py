@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Unpack, overload
 
 from eredu.contract.capability import MtpCapability
-from eredu.contract.errors import CapabilityError, OptionError, TokenizerError
-from eredu.contract.executor import SpeculativeExecutor
+from eredu.contract.errors import OptionError, TokenizerError
 from eredu.prepared import PreparedRequest
 from eredu.prompts import encode_prompt, split_prompts
 from eredu.request_options import RequestOptions, check_names, generation_options
 from eredu.results import BatchResult, GenerationResult, SpeculationReport
 from eredu.session import Session
-from eredu.speculation import PLAIN, Speculation, describe
+from eredu.speculation import PLAIN, Plan, plan_speculation
 from eredu.stream import Stream
 
 if TYPE_CHECKING:
@@ -231,28 +229,17 @@ class Model:
 
     # ---- what a call comes to ------------------------------------------------------------------------------------
 
-    def _session(self, plan: _Plan, seed: int, trace: TraceSink | None) -> Session:
+    def _session(self, plan: Plan, seed: int, trace: TraceSink | None) -> Session:
         _require_sink(trace)
-        return Session(
-            self.loaded.backend,
-            self._lend(plan),
-            encode=self._encode,
-            speculation=plan.settings,
-            report=plan.report,
-            seed=seed,
-            trace=trace,
-            turns=self._turns,
-        )
-
-    def _lend(self, plan: _Plan) -> AbstractContextManager[SpeculativeExecutor[Any, Any, Any]]:
         backend = self.loaded.backend
-        return backend.speculative_executor(plan.drafter) if plan.speculates else backend.plain_executor()
+        lent = backend.speculative_executor(plan.drafter) if plan.speculates else backend.plain_executor()
+        return Session(backend, lent, encode=self._encode, plan=plan, seed=seed, trace=trace, turns=self._turns)
 
     def _encode(self, prompt: Prompt, raw: bool) -> tuple[int, ...]:  # noqa: FBT001
         return encode_prompt(prompt, self.loaded.backend.target.tokenizer, raw=raw)
 
     def _prepare(
-        self, prompt: Prompt | Prompts, plan: _Plan, options: RequestOptions
+        self, prompt: Prompt | Prompts, plan: Plan, options: RequestOptions
     ) -> tuple[bool, int, list[PreparedRequest]]:
         """Whether a batch was given, the call's seed, and its requests."""
         check_names(options, beside=("speculation", "trace"))
@@ -270,21 +257,12 @@ class Model:
         ]
         return several, seed, prepared
 
-    # rule: capability.no-silent-fallback
-    def _plan(self, wish: Wish) -> _Plan:
-        if wish is None:
-            return _Plan(PLAIN, SpeculationReport(None, "plain decoding was asked for"))
-        if wish != "auto" and not isinstance(wish, Speculation):
-            raise OptionError(f'speculation was {wish!r}; expected "auto", None, or eredu.Speculation(…)')
-        settings = Speculation() if wish == "auto" else wish
-        drafter = self.assistant if settings.assistant is None else self._assistant(settings.assistant)
-        capability = self.loaded.mtp_capability(drafter)
-        reason = describe(capability, None if drafter is None else drafter.checkpoint.path)
-        if capability.is_ready:
-            return _Plan(settings, SpeculationReport(capability.checkpoint, reason), drafter)
-        if wish != "auto" and settings.proposals > 0:
-            raise CapabilityError(f"this speculation cannot be done: {reason}. speculation=None decodes plainly")
-        return _Plan(settings, SpeculationReport(None, f"plain decoding: {reason}"))
+    def _plan(self, wish: Wish) -> Plan:
+        return plan_speculation(
+            wish,
+            lambda given: self.assistant if given is None else self._assistant(given),
+            self.loaded.mtp_capability,
+        )
 
     def _assistant(self, given: str | Path | Assistant) -> Assistant:
         from eredu.checkpoints.names import resolve_checkpoint  # noqa: PLC0415
@@ -309,23 +287,3 @@ class Model:
 def _require_sink(trace: object) -> None:
     if trace is not None and not callable(trace):
         raise OptionError(f"trace was {trace!r}; expected a function that takes one action, a dictionary")
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What a wish comes to with one model.
-
-    Attributes:
-        settings: What requests and schedule are set to.
-        report: Who proposes, and why.
-        drafter: The assistant that proposes, None for the heads.
-    """
-
-    settings: Speculation
-    report: SpeculationReport
-    drafter: Assistant | None = None
-
-    @property
-    def speculates(self) -> bool:
-        """Whether a drafter takes part."""
-        return self.report.drafter is not None

@@ -21,7 +21,7 @@ from eredu.request_options import RequestOptions, generation_options
 from eredu.results import BatchResult, GenerationResult, Outputs, SpeculationReport
 from eredu.scheduling.scheduler import SpeculativeScheduler
 from eredu.scheduling.trace import TraceSink
-from eredu.speculation import Speculation
+from eredu.speculation import Plan
 
 if TYPE_CHECKING:
     from eredu.prompts import Prompt
@@ -57,8 +57,7 @@ class Session:
         lent: AbstractContextManager[SpeculativeExecutor[Any, Any, Any]],
         *,
         encode: Callable[[Prompt, bool], tuple[int, ...]],
-        speculation: Speculation,
-        report: SpeculationReport,
+        plan: Plan,
         seed: int,
         trace: TraceSink | None,
         turns: AbstractContextManager[object],
@@ -66,13 +65,13 @@ class Session:
         self._closed = True
         self._thread = threading.current_thread()
         self._backend, self._lent, self._encode = backend, lent, encode
-        self._speculation, self._report, self._seed, self._turns = speculation, report, seed, turns
+        self._plan, self._seed, self._turns = plan, seed, turns
         self._count = 0
         self._told: deque[Event] = deque()
         self._outputs = Outputs(self._told.append)
         with turns:
             self._scheduler = SpeculativeScheduler[Any, Any, Any](
-                lent.__enter__(), options=speculation.schedule, sink=self._outputs, trace=trace
+                lent.__enter__(), options=plan.settings.schedule, sink=self._outputs, trace=trace
             )
         self._closed = False
 
@@ -88,7 +87,7 @@ class Session:
         Raises `OptionError` for a prompt or an option that cannot be, `SessionError` after `close`.
         """
         self._require_open()
-        settings = generation_options(options, self._speculation.request)
+        settings = generation_options(options, self._plan.settings.request)
         prepared = PreparedRequest(
             prompt=self._encode(prompt, options.get("raw", False)),
             options=settings,
@@ -99,7 +98,7 @@ class Session:
     def add_prepared(self, request: PreparedRequest) -> int:
         """Take in a request that is tokenized and checked, with proposals of its own where somebody proposes."""
         self._require_open()
-        if self._report.drafter is None:
+        if not self._plan.speculates:
             request = replace(request, options=replace(request.options, max_proposals=0, lookahead_depth=None))
         with self._turns:
             self._scheduler.add(request.resolve(self._backend, index=self._count, seed=self._seed))
@@ -154,7 +153,7 @@ class Session:
 
     def result(self, request: int) -> GenerationResult:
         """The finished output of a request. Raises `SessionError` while it lives."""
-        return self._outputs.result(self._require_known(request), self._report)
+        return self._outputs.result(self._require_known(request), self._plan.report)
 
     def results(self) -> BatchResult:
         """The finished outputs of all requests, in the order of their numbers. Raises `SessionError` if one lives."""
@@ -172,7 +171,7 @@ class Session:
     @property
     def speculation(self) -> SpeculationReport:
         """Who proposes in this session, and why."""
-        return self._report
+        return self._plan.report
 
     # ---- the end -------------------------------------------------------------------------------------------------
 

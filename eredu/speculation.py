@@ -1,14 +1,16 @@
-"""Speculation as a value: what a caller wishes of a drafter."""
+"""Speculation as a value: what a caller wishes of a drafter, and what it comes to with one model."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind, MtpState
-from eredu.contract.errors import OptionError
+from eredu.contract.errors import CapabilityError, OptionError
 from eredu.contract.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions, MtpSchedulerOptions
+from eredu.results import SpeculationReport
 
 if TYPE_CHECKING:
     from eredu.engine.mlx_backend import Assistant
@@ -61,7 +63,55 @@ PLAIN = Speculation(proposals=0)
 """Plain decoding."""
 
 
-def describe(capability: MtpCapability, assistant: Path | None) -> str:
+@dataclass(frozen=True)
+class Plan:
+    """What a wish comes to with one model.
+
+    Attributes:
+        settings: What requests and schedule are set to.
+        report: Who proposes, and why.
+        drafter: The assistant that proposes, None for the heads.
+    """
+
+    settings: Speculation
+    report: SpeculationReport
+    drafter: Assistant | None = None
+
+    @property
+    def speculates(self) -> bool:
+        """Whether a drafter takes part."""
+        return self.report.drafter is not None
+
+
+# rule: capability.no-silent-fallback
+def plan_speculation(
+    wish: Wish,
+    drafter_of: Callable[[str | Path | Assistant | None], Assistant | None],
+    capability_of: Callable[[Assistant | None], MtpCapability],
+) -> Plan:
+    """What is done of a wish. Raises `CapabilityError` for a speculation that no drafter can do.
+
+    Args:
+        wish: What the caller asks for.
+        drafter_of: The draft model that a `Speculation.assistant` means, None for the heads.
+        capability_of: What it can do with the target.
+    """
+    if wish is None:
+        return Plan(PLAIN, SpeculationReport(None, "plain decoding was asked for"))
+    if wish != "auto" and not isinstance(wish, Speculation):
+        raise OptionError(f'speculation was {wish!r}; expected "auto", None, or eredu.Speculation(…)')
+    settings = Speculation() if wish == "auto" else wish
+    drafter = drafter_of(settings.assistant)
+    capability = capability_of(drafter)
+    reason = _describe(capability, None if drafter is None else drafter.checkpoint.path)
+    if capability.is_ready:
+        return Plan(settings, SpeculationReport(capability.checkpoint, reason), drafter)
+    if wish != "auto" and settings.proposals > 0:
+        raise CapabilityError(f"this speculation cannot be done: {reason}. speculation=None decodes plainly")
+    return Plan(settings, SpeculationReport(None, f"plain decoding: {reason}"))
+
+
+def _describe(capability: MtpCapability, assistant: Path | None) -> str:
     """Who proposes, or why nobody can, in one sentence."""
     match capability:
         case MtpCapability(state=MtpState.UNAVAILABLE):

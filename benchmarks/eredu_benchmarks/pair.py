@@ -9,7 +9,7 @@ from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.engine.mlx_backend import Assistant, MlxBackend, attention_bucket
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.loaded import LoadedModel
-from eredu.mlx.models import AssistantModel, TargetModel
+from eredu.mlx.models import DRAFTER_FEEDS, FittedModel
 from eredu.prepared import PreparedRequest
 from eredu_benchmarks import mlx_lm_peer
 from eredu_benchmarks.mlx_vlm_peer import VlmPeer
@@ -41,7 +41,7 @@ class BenchmarkPair:
     vlm: VlmPeer | None = None
 
     @property
-    def target_model(self) -> TargetModel:
+    def target_model(self) -> FittedModel:
         """The target, ready to be fed."""
         return self.model.backend.target_model
 
@@ -56,26 +56,25 @@ class BenchmarkPair:
     @property
     def proposable(self) -> int:
         """Ids below this one may be proposed."""
-        if self.assistant is not None:
-            return self.assistant_model.proposable
         target = self.model.backend.target
-        return target.vocabulary_size if target.tokenizer is None else target.tokenizer.vocabulary_size
+        checkpoint = target if self.assistant is None else self.assistant.checkpoint
+        rows = target.vocabulary_size if checkpoint.tokenizer is None else checkpoint.tokenizer.vocabulary_size
+        return rows if self.assistant is None else min(rows, target.vocabulary_size, checkpoint.vocabulary_size)
 
     @property
-    def assistant_model(self) -> AssistantModel:
+    def assistant_model(self) -> FittedModel:
         """The assistant, ready to be fed, its logits fitted to the target's."""
         if self.assistant is None:
             raise OptionError("the target is measured with its own heads; there is no draft model")
-        checkpoint, rows = self.assistant.checkpoint, self.model.backend.target.vocabulary_size
-        named = rows if checkpoint.tokenizer is None else checkpoint.tokenizer.vocabulary_size
-        proposable = min(rows, checkpoint.vocabulary_size, named)
-        return AssistantModel(
+        checkpoint = self.assistant.checkpoint
+        return FittedModel(
             checkpoint.model,
+            self.model.backend.target.vocabulary_size,
             checkpoint.context,
-            rows,
-            proposable,
             attention_bucket(),
             recurrences=checkpoint.recurrences,
+            proposable=self.proposable,
+            journal_feeds=DRAFTER_FEEDS,
         )
 
     def run(self, setting: Setting, prompt: EncodedPrompt, options: GenerationOptions, *, repeat: int = 0) -> Run:

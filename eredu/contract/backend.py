@@ -24,7 +24,6 @@ class SpeculativeGenerationVisitor(Protocol[ResultT_co]):
 
     def visit(self, executor: SpeculativeExecutor[Any, Any, Any]) -> ResultT_co:
         """Run a schedule on the executor."""
-        ...
 
 
 @runtime_checkable
@@ -34,20 +33,16 @@ class GenerationBackend(Protocol):
     @property
     def name(self) -> str:
         """Name for messages: what the backend runs on."""
-        ...
 
     @property
     def eos_ids(self) -> frozenset[int]:
         """Ids that end an output unless the request names its own."""
-        ...
 
     def output_text(self, stop_strings: Sequence[str]) -> OutputText | None:
         """Visible text of one output, cut at the stop strings; None where the backend has no tokenizer."""
-        ...
 
     def plain_executor(self) -> AbstractContextManager[SpeculativeExecutor[Any, Any, Any]]:
         """An executor that proposes nothing, lent until the with-block ends."""
-        ...
 
     def lend_plain(self, visitor: SpeculativeGenerationVisitor[ResultT]) -> ResultT:
         """Lend `plain_executor` for the length of a visit."""
@@ -61,7 +56,6 @@ class SpeculativeGenerationBackend(GenerationBackend, Protocol[DrafterT_contra])
 
     def mtp_capability(self, drafter: DrafterT_contra | None) -> MtpCapability:
         """What decoding with this drafter (None: with the target's own heads) would be."""
-        ...
 
     def speculative_executor(
         self, drafter: DrafterT_contra | None
@@ -70,7 +64,6 @@ class SpeculativeGenerationBackend(GenerationBackend, Protocol[DrafterT_contra])
 
         Entering raises `CapabilityError` where it cannot be exact.
         """
-        ...
 
     def lend_speculative(
         self,

@@ -14,12 +14,9 @@ class Constraint(Protocol):
     @property
     def complete(self) -> bool:
         """Whether the tokens so far are a whole sentence, which ends the output."""
-        ...
 
     def mask(self) -> NDArray[np.bool_]:
         """Allowed ids, shape (vocabulary,), at least one of them true unless complete."""
-        ...
 
     def advance(self, token: int) -> Self:
         """State after `token`. Raises `ConstraintError` if the mask forbids it."""
-        ...

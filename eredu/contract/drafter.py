@@ -52,22 +52,18 @@ class History(Protocol):
     @property
     def request(self) -> GenerationRequest:
         """The request."""
-        ...
 
     @property
     def tokens(self) -> list[int]:
         """Prompt and committed output; the last one is not yet in the target's cache."""
-        ...
 
     @property
     def output(self) -> Sequence[int]:
         """Committed output."""
-        ...
 
     @property
     def position(self) -> int:
         """Output position of the next token."""
-        ...
 
 
 class Drafter(Protocol[StateT, DraftT_contra, ViewT_contra]):
@@ -90,24 +86,19 @@ class Drafter(Protocol[StateT, DraftT_contra, ViewT_contra]):
     @property
     def reads(self) -> Reads:
         """What of the target is recorded for it."""
-        ...
 
     @property
     def traits(self) -> DrafterTraits:
         """Limits and promises."""
-        ...
 
     def open(self, request: GenerationRequest) -> StateT:
         """The state of one request that has read nothing yet."""
-        ...
 
     def prefill(self, state: StateT, history: History, fed: range, view: ViewT_contra) -> None:
         """Read the prompt tokens numbered `fed`, which the target is being fed; wait for what it starts itself."""
-        ...
 
     def propose(self, state: StateT, history: History, block: DraftT_contra, count: int, view: ViewT_contra) -> None:
         """Add proposals to a block, behind those that it has, until there are `count` or its grammar is complete."""
-        ...
 
     def branch(self, state: StateT, history: History, branch: DraftT_contra, count: int, view: ViewT_contra) -> None:
         """Fill a block that stands behind another one whose verification runs; its first token guesses the bonus.
@@ -115,7 +106,6 @@ class Drafter(Protocol[StateT, DraftT_contra, ViewT_contra]):
         Only called on drafters with `exact_promotion`. The frontier behind the parent must be found again if the
         branch is dropped.
         """
-        ...
 
     def settle(self, state: StateT, history: History, plan: CommitPlan, view: ViewT_contra) -> None:
         """Bring the state to the commit, which `history` holds already.
@@ -124,8 +114,6 @@ class Drafter(Protocol[StateT, DraftT_contra, ViewT_contra]):
         cancelled keeps nothing. If `plan.promoted` is a number, what it made of the branch stays, up to the guess at
         the bonus and so many proposals behind it, which `propose` continues; if it is None, nothing of the branch does.
         """
-        ...
 
     def close(self, state: StateT, history: History) -> None:
         """Wait for what still runs, and leave the state at the committed boundary."""
-        ...

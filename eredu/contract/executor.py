@@ -51,12 +51,10 @@ class DraftBlock(Protocol):
     @property
     def count(self) -> int:
         """Number of proposals; 0 in plain decoding."""
-        ...
 
     @property
     def at_grammar_end(self) -> bool:
         """Whether the grammar is complete behind the last proposal, so that nothing may be drafted there."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +117,18 @@ class SpeculativeExecutor(Protocol[SequenceT, BlockT, VerificationT]):
     @property
     def traits(self) -> ExecutorTraits:
         """Limits and promises, constant for the executor's life."""
-        ...
 
     def open(self, request: GenerationRequest) -> SequenceT:
         """Caches and sampling state for one request; nothing is fed yet."""
-        ...
 
     def prefill(self, sequence: SequenceT, limit: int) -> int:
         """Feed up to `limit` tokens of prompt[:-1]; return how many are still to be fed."""
-        ...
 
     def draft(self, sequence: SequenceT, count: int, promoted: BlockT | None, constraint: Constraint | None) -> BlockT:
         """Draft until the block has `count` proposals, from the committed frontier or behind `promoted`.
 
         The block is shorter only where the grammar is complete after its last proposal.
         """
-        ...
 
     def submit(self, group: Sequence[Submission[SequenceT, BlockT]]) -> list[VerificationT | Exception]:
         """Start verifying each member's leading token and block; do not wait.
@@ -145,27 +139,21 @@ class SpeculativeExecutor(Protocol[SequenceT, BlockT, VerificationT]):
         Returns one entry a member, in order: its verification, or the exception that ends this member alone. What the
         call itself raises ends every member.
         """
-        ...
 
     def branch(self, sequence: SequenceT, block: BlockT, count: int) -> BlockT:
         """Draft `count` tokens behind `block` from a clone of its frontier; the first guesses the bonus."""
-        ...
 
     def wait(self, sequence: SequenceT, verification: VerificationT) -> VerificationOutcome:
         """Wait for a verification, once. Raises `AcceptanceError` on numbers that no correct engine produces."""
-        ...
 
     def bonus_guess(self, sequence: SequenceT, branch: BlockT) -> int:
         """The branch's guess at the bonus."""
-        ...
 
     def commit(self, sequence: SequenceT, plan: CommitPlan, branch: BlockT | None) -> BlockT | None:
         """Settle caches and sampling state; return the promoted start of the next block, if one is planned."""
-        ...
 
     def close(self, sequence: SequenceT) -> None:
         """Release a request, waiting first for what still runs on its arrays."""
-        ...
 
 
 def submit_in_turn(

@@ -36,6 +36,28 @@ class BranchOutcome(StrEnum):
     DROPPED = "dropped"
 
 
+@dataclass(frozen=True, slots=True)
+class BranchResolution:
+    """What became of a branch.
+
+    Attributes:
+        outcome: Promoted, dropped, or none where the round had no branch.
+        drafted: Tokens of the branch.
+        reused: Tokens that start the next block.
+        compared: Whether its guess met a bonus: the round was fully accepted and not terminal.
+    """
+
+    outcome: BranchOutcome = BranchOutcome.NONE
+    drafted: int = 0
+    reused: int = 0
+    compared: bool = False
+
+    @property
+    def consumed(self) -> int:
+        """1 if the guess became the bonus."""
+        return int(self.outcome is BranchOutcome.PROMOTED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundReport:
     """What one committed round did; state is what the next step needs, this is what an observer needs.
@@ -46,11 +68,7 @@ class RoundReport:
         rejected: 1 if the round ended in an emitted replacement, else 0.
         target_tokens: Emitted tokens that the target supplied, 0 or 1.
         clip: What bound `drafted`.
-        branch: Outcome of the lookahead branch.
-        lookahead_drafted: Tokens of the branch.
-        lookahead_consumed: 1 if its guess became the bonus, else 0.
-        lookahead_reused: Its tokens that start the next block.
-        bonus_compared: Whether the guess was compared with a bonus (fully accepted, not terminal).
+        branch: What became of the lookahead branch.
         disabled: Whether the adaptive rule turned lookahead off at this round.
         drafting_s: Seconds the host spent drafting (diagnostic only).
         waiting_s: Seconds the host waited for the verification (diagnostic only).
@@ -61,11 +79,7 @@ class RoundReport:
     rejected: int
     target_tokens: int
     clip: ClipReason
-    branch: BranchOutcome = BranchOutcome.NONE
-    lookahead_drafted: int = 0
-    lookahead_consumed: int = 0
-    lookahead_reused: int = 0
-    bonus_compared: bool = False
+    branch: BranchResolution = BranchResolution()
     disabled: bool = False
     drafting_s: float = 0.0
     waiting_s: float = 0.0
@@ -157,10 +171,9 @@ class RequestStatistics:
     # rule: statistics.committed-rounds-only
     def with_round(self, report: RoundReport) -> RequestStatistics:
         """The counters after one more round. Raises `StatisticsError` if they do not balance."""
-        promoted = report.branch is BranchOutcome.PROMOTED
+        branch, promoted = report.branch, report.branch.outcome is BranchOutcome.PROMOTED
         clipped = dict(self.clipped)
         clipped[report.clip.value] = clipped.get(report.clip.value, 0) + 1
-        discarded = report.lookahead_drafted - report.lookahead_consumed - report.lookahead_reused
         after = replace(
             self,
             emitted=self.emitted + report.accepted + report.target_tokens,
@@ -175,14 +188,14 @@ class RequestStatistics:
             drafted_by_position=_sum(self.drafted_by_position, (1,) * report.drafted),
             accepted_by_position=_sum(self.accepted_by_position, (1,) * report.accepted),
             clipped=tuple(sorted(clipped.items())),
-            lookahead_blocks=self.lookahead_blocks + (report.branch is not BranchOutcome.NONE),
+            lookahead_blocks=self.lookahead_blocks + (branch.outcome is not BranchOutcome.NONE),
             lookahead_promoted=self.lookahead_promoted + promoted,
-            lookahead_drafted=self.lookahead_drafted + report.lookahead_drafted,
-            lookahead_consumed=self.lookahead_consumed + report.lookahead_consumed,
-            lookahead_reused=self.lookahead_reused + report.lookahead_reused,
-            lookahead_discarded=self.lookahead_discarded + discarded,
-            bonus_matches=self.bonus_matches + (report.bonus_compared and promoted),
-            bonus_mismatches=self.bonus_mismatches + (report.bonus_compared and not promoted),
+            lookahead_drafted=self.lookahead_drafted + branch.drafted,
+            lookahead_consumed=self.lookahead_consumed + branch.consumed,
+            lookahead_reused=self.lookahead_reused + branch.reused,
+            lookahead_discarded=self.lookahead_discarded + branch.drafted - branch.consumed - branch.reused,
+            bonus_matches=self.bonus_matches + (branch.compared and promoted),
+            bonus_mismatches=self.bonus_mismatches + (branch.compared and not promoted),
             lookahead_disabled=self.lookahead_disabled + report.disabled,
             drafting_s=self.drafting_s + report.drafting_s,
             waiting_s=self.waiting_s + report.waiting_s,
@@ -206,15 +219,14 @@ class RequestStatistics:
     def _identities(self) -> dict[str, int]:
         """What must be equal, as differences."""
         lengths = self.rounds_by_length
+        proposals = (self.accepted, self.rejected, self.unexamined)
+        lookahead = (self.lookahead_consumed, self.lookahead_reused, self.lookahead_discarded)
         longer = tuple(sum(lengths[place + 1 :]) for place in range(len(self.accepted_by_position)))
         return {
             # rule: statistics.emitted-balance
             "emitted = accepted + target_tokens": self.emitted - self.accepted - self.target_tokens,
             # rule: statistics.proposals-balance
-            "drafted = accepted + rejected + unexamined": self.drafted
-            - self.accepted
-            - self.rejected
-            - self.unexamined,
+            "drafted = accepted + rejected + unexamined": self.drafted - sum(proposals),
             "target_rows = rounds + drafted": self.target_rows - self.rounds - self.drafted,
             "rounds = sum of rounds_by_length": self.rounds - sum(lengths),
             "rounds = sum of clipped": self.rounds - sum(count for _, count in self.clipped),
@@ -224,25 +236,18 @@ class RequestStatistics:
                 abs(mine - other) for mine, other in zip(self.accepted_by_position, longer, strict=True)
             ),
             # rule: statistics.lookahead-balance
-            "lookahead_drafted = consumed + reused + discarded": self.lookahead_drafted
-            - self.lookahead_consumed
-            - self.lookahead_reused
-            - self.lookahead_discarded,
+            "lookahead_drafted = consumed + reused + discarded": self.lookahead_drafted - sum(lookahead),
             "lookahead_promoted = bonus_matches": self.lookahead_promoted - self.bonus_matches,
             "lookahead_promoted = lookahead_consumed": self.lookahead_promoted - self.lookahead_consumed,
         }
 
     def _orders(self) -> dict[str, tuple[int, ...]]:
         """What must not decrease from left to right."""
+        compared, blocks = self.bonus_matches + self.bonus_mismatches, self.lookahead_blocks
         return {
             "0, rejected, target_tokens, rounds": (0, self.rejected, self.target_tokens, self.rounds),
             "0, unexamined": (0, self.unexamined),
-            "0, bonus_matches + bonus_mismatches, lookahead_blocks, rounds": (
-                0,
-                self.bonus_matches + self.bonus_mismatches,
-                self.lookahead_blocks,
-                self.rounds,
-            ),
+            "0, bonus_matches + bonus_mismatches, lookahead_blocks, rounds": (0, compared, blocks, self.rounds),
             "0, bonus_mismatches, lookahead_discarded": (0, self.bonus_mismatches, self.lookahead_discarded),
             "0, lookahead_reused": (0, self.lookahead_reused),
             "drafted_by_position, last to first, rounds": (*reversed(self.drafted_by_position), self.rounds),

@@ -31,15 +31,12 @@ class OutputText(Protocol):
 
     def advance(self, token: int) -> tuple[Self, bool]:
         """State after `token`, and whether a stop string was completed by it."""
-        ...
 
     def take(self) -> tuple[Self, str]:
         """The text that became certain since the last take."""
-        ...
 
     def finish(self) -> tuple[Self, str]:
         """The text held back so far, at the end of the output; empty after a stop string."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from eredu.drafters.draft_block import MlxBlock
 from eredu.drafters.proposal import propose
 from eredu.drafters.target_view import TargetView
 from eredu.mlx.caches.sequence import SequenceCache
-from eredu.mlx.models import AssistantModel
+from eredu.mlx.models import FittedModel
 from eredu.mlx.placement import Placement
 
 
@@ -46,7 +46,7 @@ class AssistantDrafter:
 
     reads = Reads.HISTORY
 
-    def __init__(self, model: AssistantModel, placement: Placement) -> None:
+    def __init__(self, model: FittedModel, placement: Placement) -> None:
         self.model = model
         # rule: lookahead.exact-promotion-only
         self.traits = DrafterTraits(max_proposals=MAX_PROPOSALS, context=model.context, exact_promotion=True)

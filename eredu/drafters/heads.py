@@ -18,7 +18,7 @@ from eredu.drafters.head_state import HeadState
 from eredu.drafters.proposal import propose
 from eredu.drafters.target_view import TargetView
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.mlx.models import TargetModel
+from eredu.mlx.models import FittedModel
 from eredu.mlx.placement import Placement
 
 
@@ -33,7 +33,7 @@ class HeadsDrafter:
 
     reads = Reads.HIDDEN
 
-    def __init__(self, heads: PredictionHeads, target: TargetModel, placement: Placement) -> None:
+    def __init__(self, heads: PredictionHeads, target: FittedModel, placement: Placement) -> None:
         self.traits = DrafterTraits(max_proposals=heads.traits.max_proposals)
         self._heads = heads
         self._target = target

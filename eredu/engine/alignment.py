@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.teacher_forcing import outputs_along
-from eredu.mlx.models import TargetModel
+from eredu.mlx.models import FittedModel
 from eredu.mlx.taps import Recording
 
 CHUNK_ROWS = 64
@@ -41,7 +41,7 @@ class TargetRows:
     _laws: dict[float, mx.array] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, target: TargetModel, tokens: Sequence[int], first: int = 1) -> TargetRows:
+    def read(cls, target: FittedModel, tokens: Sequence[int], first: int = 1) -> TargetRows:
         """Feed a text to the target; heads that read it must have tapped the target before."""
         text = mx.array(list(tokens), dtype=mx.uint32)
         logits, record = target.new_cache().feed_recorded(target.model, text)

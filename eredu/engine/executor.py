@@ -20,7 +20,7 @@ from eredu.drafters.draft_block import MlxBlock
 from eredu.drafters.target_view import MlxDrafter, TargetView
 from eredu.engine.sequence import MlxSequence, MlxVerification
 from eredu.engine.verification import Verifier
-from eredu.mlx.models import TargetModel
+from eredu.mlx.models import FittedModel
 from eredu.mlx.placement import Placement
 from eredu.mlx.taps import Recording
 
@@ -34,7 +34,7 @@ class MlxExecutor:
         placement: Streams of target and drafter.
     """
 
-    def __init__(self, target: TargetModel, drafter: MlxDrafter, placement: Placement) -> None:
+    def __init__(self, target: FittedModel, drafter: MlxDrafter, placement: Placement) -> None:
         self.target = target
         self.drafter = drafter
         self._placement = placement

@@ -20,9 +20,10 @@ from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.executor import MlxExecutor
 from eredu.mlx.adapter import patch_attention
 from eredu.mlx.caches.full import RollbackCache
+from eredu.mlx.caches.recurrent import TARGET_FEEDS
 from eredu.mlx.caches.row import RowCache
 from eredu.mlx.caches.sequence import SequenceCache
-from eredu.mlx.models import AssistantModel, TargetModel
+from eredu.mlx.models import DRAFTER_FEEDS, FittedModel
 from eredu.mlx.placement import Placement, on_cuda
 from eredu.text.fingerprint import require_same_tokenizer
 
@@ -53,7 +54,7 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant | Lookup]):
 
     target: LoadedCheckpoint
     placement: Placement
-    _fitted: dict[int, tuple[Assistant, AssistantModel]] = field(
+    _fitted: dict[int, tuple[Assistant, FittedModel]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -119,21 +120,13 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant | Lookup]):
                 return LookupDrafter(self.target_model.vocabulary_size)
 
     @cached_property
-    def target_model(self) -> TargetModel:
+    def target_model(self) -> FittedModel:
         """The target, ready to be fed. Made once: large vocabularies take a while to go through."""
-        rows, tokenizer = self.target.vocabulary_size, self.target.tokenizer
-        padding = () if tokenizer is None else tokenizer.vocabulary.padding_ids(rows)
-        return TargetModel(
-            self.target.model,
-            rows,
-            self.target.context,
-            attention_bucket(),
-            padding,
-            self.target.recurrences,
-            attention_cache(self.target),
-        )
+        tokenizer = self.target.tokenizer
+        padding = () if tokenizer is None else tokenizer.vocabulary.padding_ids(self.target.vocabulary_size)
+        return self._ready(self.target, padding)
 
-    def assistant_model(self, drafter: Assistant) -> AssistantModel:
+    def assistant_model(self, drafter: Assistant) -> FittedModel:
         """The assistant, ready to be fed, its rows fitted to the target's; the last one asked for is kept.
 
         Raises `TokenizerError` where its tokenizer is not the target's.
@@ -145,7 +138,7 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant | Lookup]):
             self._fitted[id(drafter)] = kept
         return kept[1]
 
-    def _fit(self, drafter: Assistant) -> AssistantModel:
+    def _fit(self, drafter: Assistant) -> FittedModel:
         checkpoint = drafter.checkpoint
         proposable = min(self.target.vocabulary_size, checkpoint.vocabulary_size)
         padding: tuple[int, ...] = ()
@@ -161,15 +154,26 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant | Lookup]):
                 f"without tokenizers, the assistant's {checkpoint.vocabulary_size} logit rows must be the target's "
                 f"{self.target.vocabulary_size}"
             )
-        return AssistantModel(
+        return self._ready(checkpoint, padding, proposable=proposable, journal_feeds=DRAFTER_FEEDS)
+
+    def _ready(
+        self,
+        checkpoint: LoadedCheckpoint,
+        padding: tuple[int, ...],
+        *,
+        proposable: int | None = None,
+        journal_feeds: int = TARGET_FEEDS,
+    ) -> FittedModel:
+        return FittedModel(
             checkpoint.model,
-            checkpoint.context,
             self.target.vocabulary_size,
-            proposable,
+            checkpoint.context,
             attention_bucket(),
             padding,
             checkpoint.recurrences,
             attention_cache(checkpoint),
+            proposable,
+            journal_feeds,
         )
 
 

@@ -25,7 +25,7 @@ from eredu.engine.alignment import FollowedRows, TargetRows, follow
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.families.filling import parameters_of
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.mlx.models import TargetModel
+from eredu.mlx.models import FittedModel
 from eredu.text.tokenizer import Tokenizer
 
 QUESTION = "Tell me what the keeper of the lighthouse does on a winter morning."
@@ -110,7 +110,7 @@ class HeadProbe:
         return heads.variants()[self.chosen].capped(self.usable)
 
 
-def settle_heads(checkpoint: LoadedCheckpoint, target: TargetModel) -> PredictionHeads | None:
+def settle_heads(checkpoint: LoadedCheckpoint, target: FittedModel) -> PredictionHeads | None:
     """A loaded checkpoint's heads under the wiring that fits them: stated, remembered from a probe, or probed now.
 
     Without a tokenizer, or with one that cannot write the text, there is nothing to probe with, and heads keep the
@@ -131,7 +131,7 @@ def settle_heads(checkpoint: LoadedCheckpoint, target: TargetModel) -> Predictio
     return found.apply(heads)
 
 
-def probe_heads(heads: PredictionHeads, target: TargetModel, tokenizer: Tokenizer) -> HeadProbe:
+def probe_heads(heads: PredictionHeads, target: FittedModel, tokenizer: Tokenizer) -> HeadProbe:
     """Probe heads on the built-in text.
 
     Raises `CheckpointError` where they follow their target clearly better as if the files had been misread: norms that
@@ -161,7 +161,7 @@ def probe_heads(heads: PredictionHeads, target: TargetModel, tokenizer: Tokenize
     )
 
 
-def require_norms(heads: PredictionHeads, target: TargetModel, tokenizer: Tokenizer) -> dict[str, float]:
+def require_norms(heads: PredictionHeads, target: FittedModel, tokenizer: Tokenizer) -> dict[str, float]:
     """Mean acceptance of the first proposal as the heads are read, and as if their files had been misread.
 
     Heads whose wiring is stated are loaded without a probe, and this is the part of it that could still refuse them.
@@ -210,7 +210,7 @@ def _misread(
     return found
 
 
-def probe_path(heads: PredictionHeads, target: TargetModel, tokenizer: Tokenizer) -> Path:
+def probe_path(heads: PredictionHeads, target: FittedModel, tokenizer: Tokenizer) -> Path:
     """Where a probe is remembered: its name is a hash over the tokenizer, and over the first bytes of each weight.
 
     The fingerprint of the tokenizer comes first, so that the probes of one tokenizer stand together.
@@ -226,7 +226,7 @@ def probe_path(heads: PredictionHeads, target: TargetModel, tokenizer: Tokenizer
     return cache_directory() / "probes" / name
 
 
-def remember(found: HeadProbe, heads: PredictionHeads, target: TargetModel, tokenizer: Tokenizer) -> None:
+def remember(found: HeadProbe, heads: PredictionHeads, target: FittedModel, tokenizer: Tokenizer) -> None:
     """Keep a probe for the next load. A folder that cannot be written costs another probe, and changes no result."""
     path = probe_path(heads, target, tokenizer)
     with contextlib.suppress(OSError):

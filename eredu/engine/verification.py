@@ -5,6 +5,8 @@ The forward pass stands in one place, `Verifier.start`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import mlx.core as mx
 
 from eredu.contract.addresses import coin_keys, final_keys, noise_keys
@@ -15,25 +17,25 @@ from eredu.mlx.acceptance import reject, verify_block
 from eredu.mlx.draws import draw, key_rows
 from eredu.mlx.history import HistoryRows
 from eredu.mlx.masks import mask_rows
-from eredu.mlx.models import TargetModel
+from eredu.mlx.models import FittedModel
 from eredu.mlx.placement import Completion, Placement
 from eredu.mlx.rows import process_rows
 from eredu.mlx.summary import Summary
 
 
+@dataclass(frozen=True, eq=False)
 class Verifier:
     """Starts verifications on a target.
 
-    Args:
+    Attributes:
         target: The loaded target.
         placement: Streams of target and drafter.
         records: Whether what the tapped modules saw is kept for the drafter.
     """
 
-    def __init__(self, target: TargetModel, placement: Placement, *, records: bool) -> None:
-        self._target = target
-        self._placement = placement
-        self._records = records
+    target: FittedModel
+    placement: Placement
+    records: bool
 
     def start(
         self, sequence: MlxSequence, leading: mx.array, block: MlxBlock, *, ahead: bool = False
@@ -46,17 +48,17 @@ class Verifier:
             block: The proposals.
             ahead: Whether the leading token is not committed yet, so that everything lies one position further on.
         """
-        with mx.stream(self._placement.target_stream):
+        with mx.stream(self.placement.target_stream):
             # rule: placement.producer-before-consumer
-            proposals = [self._placement.hand_over(token) for token in block.tokens]
+            proposals = [self.placement.hand_over(token) for token in block.tokens]
             drafted = mx.concatenate(proposals) if proposals else None
             inputs = leading if drafted is None else mx.concatenate([leading, drafted])
-            logits, record = sequence.target.feed_recorded(self._target.model, inputs)
+            logits, record = sequence.target.feed_recorded(self.target.model, inputs)
             scores = self._process(sequence, logits, inputs, block, ahead=ahead)
             summary, tokens = self._accept(sequence, scores, drafted, block)
         completion = Completion(summary.array, keeps=(sequence.target, block))
         sequence.running.append(completion)
-        return MlxVerification(summary, tokens, record if self._records else None, completion)
+        return MlxVerification(summary, tokens, record if self.records else None, completion)
 
     # rule: verify.rows-see-prefix
     def _process(
@@ -68,9 +70,9 @@ class Verifier:
         if request.options.sampling.has_penalties:
             pending = inputs if ahead else inputs[1:]
             rows = range(int(ahead), int(ahead) + block.count + 1)
-            history = HistoryRows(request.prompt, sequence.output, pending, rows, self._target.vocabulary_size)
+            history = HistoryRows(request.prompt, sequence.output, pending, rows, self.target.vocabulary_size)
         mask = mask_rows(block.constraints) if block.constraints else None
-        return process_rows(self._target.fit(logits), request.options.sampling, mask=mask, history=history)
+        return process_rows(self.target.fit(logits), request.options.sampling, mask=mask, history=history)
 
     def _accept(
         self, sequence: MlxSequence, scores: mx.array, proposals: mx.array | None, block: MlxBlock
@@ -86,7 +88,7 @@ class Verifier:
             tokens = draw(scores, final)
             return Summary.of_rows(None, tokens, scores), tokens
         # rule: draft.recorded-distribution
-        drafted = mx.concatenate([self._placement.hand_over(row) for row in block.scores])
+        drafted = mx.concatenate([self.placement.hand_over(row) for row in block.scores])
         accept = reject if rule is AcceptanceRule.REJECTION else verify_block
         coins = key_rows(coin_keys(randomness, rule, position, count))
         verdict = accept(proposals, drafted, scores, coin_keys=coins, final_keys=final)

@@ -1,7 +1,7 @@
 """The only module that imports mlx-lm. Its surface is small, typed here, and pinned by a contract test.
 
-mlx-lm changes signatures between releases, so whatever eredu uses of it passes through these functions; the names in
-`SIGNATURES` are what the contract test compares with the installed release.
+mlx-lm changes signatures between releases, so whatever eredu uses of it passes through these functions. The contract
+test lists what is relied on, in families' patches too, and compares it with the installed release.
 """
 
 from __future__ import annotations
@@ -27,113 +27,14 @@ from mlx_lm.utils import _get_classes, dequantize_model, infer_quant_config, loa
 from eredu.checkpoints.rotary import with_flat_rotary
 from eredu.contract.errors import CapabilityError, CheckpointError
 
-SIGNATURES: dict[str, tuple[str, ...]] = {
-    "mlx_lm.utils.load_model": (
-        "model_path",
-        "lazy",
-        "strict",
-        "model_config",
-        "get_model_classes",
-        "trust_remote_code",
-    ),
-    "mlx_lm.utils._get_classes": ("config",),
-    "mlx_lm.utils.dequantize_model": ("model",),
-    "mlx_lm.utils.infer_quant_config": ("path", "module", "weights"),
-    "mlx_lm.models.cache.make_prompt_cache": ("model", "max_kv_size"),
-    "mlx_lm.models.llama.Model.shard": ("self", "group"),
-    "mlx_lm.models.pipeline.PipelineMixin.pipeline": ("self", "group", "split"),
-    "mlx_lm.models.cache.KVCache.update_and_fetch": ("self", "keys", "values"),
-    "mlx_lm.models.cache.KVCache.trim": ("self", "n"),
-    "mlx_lm.models.cache.KVCache.is_trimmable": ("self",),
-    "mlx_lm.models.base.scaled_dot_product_attention": (
-        "queries",
-        "keys",
-        "values",
-        "cache",
-        "scale",
-        "mask",
-        "sinks",
-    ),
-    "mlx_lm.models.base.create_attention_mask": ("h", "cache", "window_size", "return_array"),
-    "mlx_lm.models.base.create_causal_mask": ("N", "offset", "window_size", "right_padding", "left_padding"),
-    "mlx_lm.models.llama.Model.__call__": ("self", "inputs", "cache", "input_embeddings"),
-    "mlx_lm.models.gated_delta.gated_delta_update": (
-        "q",
-        "k",
-        "v",
-        "a",
-        "b",
-        "A_log",
-        "dt_bias",
-        "state",
-        "mask",
-        "use_kernel",
-        "lower_bound",
-        "allow_neg_eigval",
-    ),
-    "mlx_lm.models.gated_delta.compute_g": ("A_log", "a", "dt_bias"),
-    "mlx_lm.models.gated_delta.normalize_qk": ("q", "k", "inv_scale", "eps"),
-    "mlx_lm.models.ssm.ssm_update": (
-        "hidden_states",
-        "A_log",
-        "B",
-        "C",
-        "D",
-        "dt",
-        "dt_bias",
-        "state",
-        "time_step_limit",
-        "mask",
-        "lengths",
-    ),
-    "mlx_lm.models.deepseek_v3.DeepseekV3Attention.__call__": ("self", "x", "mask", "cache"),
-    "mlx_lm.models.deepseek_v3.DeepseekV3DecoderLayer.__init__": ("self", "config", "layer_idx"),
-    "mlx_lm.models.deepseek_v3.DeepseekV3DecoderLayer.__call__": ("self", "x", "mask", "cache"),
-    "mlx_lm.models.deepseek_v3.Model.sanitize": ("self", "weights"),
-    "mlx_lm.models.deepseek_v32.DeepseekV32Attention.__call__": ("self", "x", "mask", "cache"),
-    "mlx_lm.models.deepseek_v32.DeepseekV32DecoderLayer.__init__": ("self", "config", "layer_idx"),
-    "mlx_lm.models.deepseek_v32.DeepseekV32DecoderLayer.__call__": ("self", "x", "mask", "cache"),
-    "mlx_lm.models.deepseek_v32.Indexer.__call__": ("self", "x", "qr", "mask", "cache"),
-    "mlx_lm.models.deepseek_v32.Model.sanitize": ("self", "weights"),
-    "mlx_lm.models.mla.MultiLinear.__init__": ("self", "input_dims", "output_dims", "num_heads"),
-    "mlx_lm.models.nemotron_h.NemotronHBlock.__init__": ("self", "args", "block_type"),
-    "mlx_lm.models.nemotron_h.NemotronHBlock.__call__": ("self", "x", "mask", "cache"),
-    "mlx_lm.models.nemotron_h.NemotronHMamba2Mixer._ssm": (
-        "self",
-        "hidden_states",
-        "B",
-        "C",
-        "dt",
-        "cache",
-        "mask",
-    ),
-    "mlx_lm.models.nemotron_h.Model.sanitize": ("self", "weights"),
-    "mlx_lm.generate.generate_step": ("prompt", "model"),
-    "mlx_lm.generate.speculative_generate_step": ("prompt", "model", "draft_model", "stream"),
-}
-"""Parameter names, in order, that eredu relies on. The last two are used by benchmarks; a prefix is pinned there."""
-
 __all__ = [
-    "SIGNATURES",
-    "AppendCache",
     "CacheList",
-    "LanguageModel",
-    "Split",
-    "build_llama",
-    "cast_model",
-    "confirm_split",
-    "evaluate_model",
     "gated_delta_decay",
     "gated_delta_update",
-    "is_quantized",
-    "load_directory",
-    "make_caches",
     "normalize_qk",
-    "patch_attention",
-    "quantize_as_stored",
     "ssm_update",
-    "widened",
 ]
+"""What is passed on as mlx-lm has it."""
 
 AppendCache = KVCache
 """mlx-lm's plain key-value cache, which eredu's cache extends."""
@@ -144,7 +45,6 @@ class LanguageModel(Protocol):
 
     def __call__(self, inputs: mx.array, cache: list[Any] | None = None) -> mx.array:
         """Feed tokens behind what the caches hold."""
-        ...
 
 
 @dataclass(frozen=True)

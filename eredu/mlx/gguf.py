@@ -18,12 +18,11 @@ import mlx.nn as nn
 
 from eredu.checkpoints.gguf_header import GgufHeader
 from eredu.contract.errors import CheckpointError
-from eredu.mlx.adapter import LanguageModel, build_llama, evaluate_model
+from eredu.mlx.adapter import LanguageModel, build_llama, evaluate_model, quantize_as_stored
 
 READABLE_TYPES = frozenset({"F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0", "Q2_K", "Q6_K"})
 """GGML types that MLX's reader decodes to what the reference decoder gives; a test compares them."""
 
-_GROUP_SIZE = 32
 _TOP = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _BLOCK = {
     "attn_norm": "input_layernorm",
@@ -77,8 +76,8 @@ def load_gguf(header: GgufHeader) -> tuple[LanguageModel, dict[str, Any]]:
     factors = weights.pop(_FREQUENCIES, None)
     renamed = {_rename(path, name): array for name, array in weights.items()}
     model = build_llama(config)
-    _quantize(model, renamed)
     try:
+        quantize_as_stored(model, renamed)
         model.load_weights(list(renamed.items()))
     except ValueError as error:
         raise CheckpointError(f"the tensors of {path} do not fit its metadata: {error}") from error
@@ -177,16 +176,3 @@ def _rename(path: Path, name: str) -> str:
     raise CheckpointError(
         f"{path} holds the tensor {name!r}, which no llama model has; its architecture is mislabelled"
     )
-
-
-def _quantize(model: nn.Module, weights: dict[str, mx.array]) -> None:
-    """Turn the layers whose tensors came quantised into MLX's quantised layers."""
-
-    def settings(name: str, module: nn.Module) -> bool | dict[str, int]:
-        if f"{name}.scales" not in weights or not hasattr(module, "to_quantized"):
-            return False
-        columns = weights[f"{name}.scales"].shape[-1] * _GROUP_SIZE
-        return {"group_size": _GROUP_SIZE, "bits": weights[f"{name}.weight"].shape[-1] * 32 // columns}
-
-    if any(name.endswith(".scales") for name in weights):
-        nn.quantize(model, group_size=_GROUP_SIZE, bits=4, class_predicate=settings)

@@ -7,6 +7,7 @@ state before the executor has succeeded, and nothing is told here: what became t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic
 
@@ -26,30 +27,15 @@ from eredu.scheduling.resolution import BranchView, Resolution, resolve_round
 from eredu.scheduling.trace import Tracer
 
 
+@dataclass(frozen=True, eq=False)
 class RequestActions(Generic[SequenceT, BlockT, VerificationT]):
-    """Carries out actions on one executor.
+    """Carries out actions on one executor; the clock gives seconds, for the diagnostic times only."""
 
-    Args:
-        executor: Carries out the decisions.
-        options: The schedule.
-        events: Takes what a commit made true.
-        trace: Told of every action.
-        clock: Seconds, for the diagnostic times only.
-    """
-
-    def __init__(
-        self,
-        executor: SpeculativeExecutor[SequenceT, BlockT, VerificationT],
-        options: MtpSchedulerOptions,
-        events: EventQueue,
-        trace: Tracer,
-        clock: Callable[[], float],
-    ) -> None:
-        self._executor = executor
-        self._options = options
-        self._events = events
-        self._trace = trace
-        self._clock = clock
+    _executor: SpeculativeExecutor[SequenceT, BlockT, VerificationT]
+    _options: MtpSchedulerOptions
+    _events: EventQueue
+    _trace: Tracer
+    _clock: Callable[[], float]
 
     def begin(self, turn: Turn[SequenceT, BlockT, VerificationT]) -> Sequence[Callable[[], FinishReason | None]]:
         """Begin a turn; return what is left to do for each member, in order.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Generic
 
 from eredu.contract.events import RequestFinished, TokensCommitted
@@ -16,33 +17,19 @@ from eredu.scheduling.schedule_statistics import ScheduleCounter
 from eredu.scheduling.trace import Tracer
 
 
+@dataclass(frozen=True, eq=False)
 class RequestEndings(Generic[SequenceT, BlockT, VerificationT]):
-    """Ends requests: off the ring, their executor's state released, their end queued as an event.
+    """Ends requests: off the ring, their executor's state released, their end counted, traced and queued as an event.
 
-    Args:
-        executor: Releases them.
-        ring: Loses them.
-        events: Takes their ends.
-        counter: Counts their ends.
-        trace: Told of every end.
-        clock: Seconds, for the diagnostic times only.
+    The clock gives seconds, for the diagnostic times only.
     """
 
-    def __init__(
-        self,
-        executor: SpeculativeExecutor[SequenceT, BlockT, VerificationT],
-        ring: Ring[SequenceT, BlockT, VerificationT],
-        events: EventQueue,
-        counter: ScheduleCounter,
-        trace: Tracer,
-        clock: Callable[[], float],
-    ) -> None:
-        self._executor = executor
-        self._ring = ring
-        self._events = events
-        self._counter = counter
-        self._trace = trace
-        self._clock = clock
+    _executor: SpeculativeExecutor[SequenceT, BlockT, VerificationT]
+    _ring: Ring[SequenceT, BlockT, VerificationT]
+    _events: EventQueue
+    _counter: ScheduleCounter
+    _trace: Tracer
+    _clock: Callable[[], float]
 
     def end(self, state: RequestState[SequenceT, BlockT, VerificationT], phase: Phase, reason: FinishReason) -> None:
         """End a request, whatever it was doing."""

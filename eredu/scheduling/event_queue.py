@@ -17,17 +17,13 @@ class EventQueue:
     def __init__(self, sink: EventSink | None) -> None:
         self._sink = sink
         self._events: deque[Event] = deque()
-        self._publishing = False
+        self.is_publishing = False
+        """Whether the sink is being called right now."""
 
     @property
     def is_empty(self) -> bool:
         """Whether every event is told."""
         return not self._events
-
-    @property
-    def is_publishing(self) -> bool:
-        """Whether the sink is being called right now."""
-        return self._publishing
 
     def put(self, event: Event) -> None:
         """Queue an event."""
@@ -36,13 +32,13 @@ class EventQueue:
     # rule: events.append-only, events.one-publication-a-commit
     def publish(self) -> None:
         """Tell what is queued; inside a callback, leave that to the call that is telling already."""
-        if self._publishing:
+        if self.is_publishing:
             return
-        self._publishing = True
+        self.is_publishing = True
         try:
             while self._events:
                 event = self._events.popleft()
                 if self._sink is not None:
                     self._sink(event)
         finally:
-            self._publishing = False
+            self.is_publishing = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from eredu.contract.executor import ExecutorTraits
-from eredu.contract.statistics import BranchOutcome
+from eredu.contract.statistics import BranchOutcome, BranchResolution
 from eredu.scheduling.clipping import clip_depth
 
 
@@ -35,28 +35,6 @@ def planned_length(
     next_depth = clip_depth(requested, traits, committed + depth + 1, remaining - depth - 1).count
     length = min(limit, 1 + next_depth)
     return length if length >= 2 else 0
-
-
-@dataclass(frozen=True, slots=True)
-class BranchResolution:
-    """What became of a branch.
-
-    Attributes:
-        outcome: Promoted, dropped, or none where the round had no branch.
-        drafted: Tokens of the branch.
-        reused: Tokens that start the next block.
-        compared: Whether its guess met a bonus.
-    """
-
-    outcome: BranchOutcome = BranchOutcome.NONE
-    drafted: int = 0
-    reused: int = 0
-    compared: bool = False
-
-    @property
-    def consumed(self) -> int:
-        """1 if the guess became the bonus."""
-        return int(self.outcome is BranchOutcome.PROMOTED)
 
 
 # rule: promotion.full-acceptance-and-equal-bonus, lookahead.drop-whole, bonus.from-target

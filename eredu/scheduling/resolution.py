@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from eredu.contract.executor import CommitPlan, ExecutorTraits, VerificationOutcome
-from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics, RoundReport
+from eredu.contract.statistics import BranchOutcome, BranchResolution, ClipReason, RequestStatistics, RoundReport
 from eredu.contract.terminal import TerminalWatch, Walk
 from eredu.scheduling.clipping import Depth, clip_depth
-from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, resolve_branch
+from eredu.scheduling.lookahead import AdaptiveLookahead, resolve_branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +99,7 @@ def resolve_round(
         rejected=int(target_tokens == 1 and outcome.accepted < len(outcome.proposals)),
         target_tokens=target_tokens,
         clip=depth.reason if len(outcome.proposals) == depth.count else ClipReason.GRAMMAR,
-        branch=resolved.outcome,
-        lookahead_drafted=resolved.drafted,
-        lookahead_consumed=resolved.consumed,
-        lookahead_reused=resolved.reused,
-        bonus_compared=resolved.compared,
+        branch=resolved,
         disabled=before.enabled and not adaptive.enabled,
         drafting_s=drafting_s,
         waiting_s=waiting_s,

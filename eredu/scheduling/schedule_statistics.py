@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
@@ -14,32 +15,31 @@ from eredu.scheduling.request_state import RequestState
 from eredu.scheduling.ring import Ring
 
 
+@dataclass(slots=True)
 class ScheduleCounter:
-    """Counts turns, overlaps and peaks. Times come from `clock` and are diagnostic only."""
+    """Counts turns, overlaps and peaks. Times come from `clock` and are diagnostic only.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._started_s: float | None = None
-        self._elapsed_s = 0.0
-        self._actions: Counter[Action] = Counter()
-        self._turns = 0
-        self._cross_request_drafts = 0
-        self._peak_live = 0
-        self._peak_in_flight = 0
-        self._peak_branches = 0
-        self._peak_group = 0
-        self._cancelled = 0
+    Attributes:
+        turns: Turns counted so far.
+    """
 
-    @property
-    def turns(self) -> int:
-        """Turns counted so far."""
-        return self._turns
+    _clock: Callable[[], float]
+    _started_s: float | None = None
+    _elapsed_s: float = 0.0
+    _actions: Counter[Action] = field(default_factory=Counter)
+    turns: int = 0
+    _cross_request_drafts: int = 0
+    _peak_live: int = 0
+    _peak_in_flight: int = 0
+    _peak_branches: int = 0
+    _peak_group: int = 0
+    _cancelled: int = 0
 
     def count(self, turn: Turn[Any, Any, Any], ring: Ring[Any, Any, Any]) -> None:
         """Count a turn, before it is taken."""
         if self._started_s is None:
             self._started_s = self._clock()
-        self._turns += 1
+        self.turns += 1
         self._actions[turn.action] += 1
         if turn.action is Action.SUBMIT:
             self._peak_group = max(self._peak_group, len(turn.members))
@@ -61,7 +61,7 @@ class ScheduleCounter:
     def statistics(self, requests: Iterable[RequestStatistics]) -> ScheduleStatistics:
         """The counters so far."""
         return ScheduleStatistics(
-            turns=self._turns,
+            turns=self.turns,
             actions=tuple(sorted((action.value, count) for action, count in self._actions.items())),
             cross_request_drafts=self._cross_request_drafts,
             peak_live=self._peak_live,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.mlx.caches.sequence import SequenceCache
-from eredu.mlx.models import TargetModel
+from eredu.mlx.models import FittedModel
 from eredu_conformance.subjects.family import FamilyModel
 
 
@@ -69,7 +69,7 @@ def chunked(model: FamilyModel, tokens: Sequence[int], chunks: Sequence[int]) ->
         yield Comparison(f"{len(tokens)} tokens in chunks of {size}", _state_apart(cache, whole), logits, same)
 
 
-def _fed(target: TargetModel, tokens: Sequence[int], size: int) -> tuple[SequenceCache, NDArray[np.float32]]:
+def _fed(target: FittedModel, tokens: Sequence[int], size: int) -> tuple[SequenceCache, NDArray[np.float32]]:
     cache, rows = target.new_cache(), []
     for start in range(0, len(tokens), size):
         rows.append(cache.feed(target.model, mx.array(list(tokens[start : start + size]), dtype=mx.uint32)))
@@ -77,7 +77,7 @@ def _fed(target: TargetModel, tokens: Sequence[int], size: int) -> tuple[Sequenc
     return cache, _numbers(mx.concatenate(rows))
 
 
-def _next_row(cache: SequenceCache, target: TargetModel) -> NDArray[np.float32]:
+def _next_row(cache: SequenceCache, target: FittedModel) -> NDArray[np.float32]:
     """Logits of one more token, fed to a copy, shape (1, vocabulary)."""
     return _numbers(_copied(cache, target).feed(target.model, _row(1)))
 
@@ -114,7 +114,7 @@ def _rows_apart(found: NDArray[np.float32], due: NDArray[np.float32]) -> tuple[f
     return float(errors.max()), bool((found.argmax(1) == due.argmax(1)).all())
 
 
-def _copied(cache: SequenceCache, target: TargetModel) -> SequenceCache:
+def _copied(cache: SequenceCache, target: FittedModel) -> SequenceCache:
     """A deep copy of all that a sequence holds; the model's own modules stay shared."""
     shared: dict[int, Any] = {id(target.recurrences): target.recurrences}
     return deepcopy(cache, shared)

@@ -18,7 +18,7 @@ import numpy as np
 from eredu.contract.errors import CapabilityError
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.caches.sequence import SequenceCache
-from eredu.mlx.models import TargetModel
+from eredu.mlx.models import FittedModel
 from eredu_reference.rows import Row
 
 REMEMBERED = 4096
@@ -41,7 +41,7 @@ class TargetReading:
         hidden: Its hidden state behind each, shape (1, hidden size).
     """
 
-    target: TargetModel
+    target: FittedModel
     heads: PredictionHeads
     tokens: Tokens = ()
     hidden: list[mx.array] = field(default_factory=list)
@@ -84,7 +84,7 @@ class HeadReading:
         outputs: Its output at each row.
     """
 
-    target: TargetModel
+    target: FittedModel
     heads: PredictionHeads
     inputs: tuple[tuple[int, bool], ...] = ()
     outputs: list[mx.array] = field(default_factory=list)
@@ -127,7 +127,7 @@ class CheckpointRows:
         heads: Its heads: one stage that is iterated, as the shipped checkpoints have it.
     """
 
-    def __init__(self, target: TargetModel, heads: PredictionHeads) -> None:
+    def __init__(self, target: FittedModel, heads: PredictionHeads) -> None:
         assert heads.traits.stages == 1, "a reading iterates one stage"
         self.target = target
         self._reading, self._head = TargetReading(target, heads), HeadReading(target, heads)

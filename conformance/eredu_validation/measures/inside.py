@@ -13,19 +13,18 @@ from eredu.mlx.adapter import Split
 from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.draws import gumbels, key_rows
 from eredu.mlx.history import HistoryRows
-from eredu.mlx.models import AssistantModel, TargetModel
+from eredu.mlx.models import FittedModel
 from eredu.mlx.rows import process_rows
 
 __all__ = [
     "Assistant",
-    "AssistantModel",
+    "FittedModel",
     "HistoryRows",
     "MlxBackend",
     "MlxSequence",
     "PredictionHeads",
     "SequenceCache",
     "Split",
-    "TargetModel",
     "gumbels",
     "key_rows",
     "outputs_along",

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.contract.options import SamplingOptions
-from eredu_validation.measures.inside import SequenceCache, TargetModel, process_rows
+from eredu_validation.measures.inside import FittedModel, SequenceCache, process_rows
 from eredu_validation.measures.plain_rows import Rows, normalised
 from eredu_validation.measures.prompt_states import read_prompt
 
@@ -120,7 +120,7 @@ class NumericsAudit:
 
 
 def audit_numerics(
-    target: TargetModel, texts: Sequence[Sequence[int]], sampling: SamplingOptions, widths: Sequence[int]
+    target: FittedModel, texts: Sequence[Sequence[int]], sampling: SamplingOptions, widths: Sequence[int]
 ) -> NumericsAudit:
     """Audit a target.
 
@@ -157,12 +157,12 @@ def audit_numerics(
     )
 
 
-def feed(target: TargetModel, text: Sequence[int], *, start: int, width: int) -> mx.array:
+def feed(target: FittedModel, text: Sequence[int], *, start: int, width: int) -> mx.array:
     """Logits of the rows of a text from `start` on, fed `width` at a time behind a prompt of `start` tokens."""
     return feed_rows(target, read_prompt(target, text[: start + 1]).cache, text[start:], width=width)
 
 
-def feed_rows(target: TargetModel, cache: SequenceCache, tokens: Sequence[int], *, width: int) -> mx.array:
+def feed_rows(target: FittedModel, cache: SequenceCache, tokens: Sequence[int], *, width: int) -> mx.array:
     """Logits of tokens fed `width` at a time to a cache, shape (tokens, vocabulary)."""
     parts = []
     for first in range(0, len(tokens), width):

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from eredu.contract.options import SamplingOptions
 from eredu_validation.measures.inside import (
-    AssistantModel,
+    FittedModel,
     HistoryRows,
     PredictionHeads,
-    TargetModel,
     outputs_along,
     process_rows,
 )
@@ -88,7 +87,7 @@ class TargetReading:
 
 
 def read_target(
-    target: TargetModel, text: Text, heads: PredictionHeads | None = None, *, prompts: PromptStates | None = None
+    target: FittedModel, text: Text, heads: PredictionHeads | None = None, *, prompts: PromptStates | None = None
 ) -> TargetReading:
     """Read a text, with the hidden states that `heads` read if they are given; the heads' taps must be set.
 
@@ -103,18 +102,18 @@ def read_target(
     return TargetReading(target.fit(logits), hidden)
 
 
-def assistant_logits(assistant: AssistantModel, text: Text, *, prompts: PromptStates | None = None) -> mx.array:
+def assistant_logits(assistant: FittedModel, text: Text, *, prompts: PromptStates | None = None) -> mx.array:
     """Logits of an assistant before each output token; fewer rows where its context ends before the text does."""
     room = assistant.context - len(text.prompt) + 1
     within = Text(text.prompt, text.output[: max(0, room)])
     if not within.output:
-        return mx.zeros((0, assistant.rows))
+        return mx.zeros((0, assistant.vocabulary_size))
     state = (prompts or PromptStates()).of(assistant, text.prompt)
     return assistant.fit(_read_output(assistant, state, within, None)[0])
 
 
 def head_logits(
-    target: TargetModel, heads: PredictionHeads, text: Text, hidden: mx.array, depths: Sequence[int]
+    target: FittedModel, heads: PredictionHeads, text: Text, hidden: mx.array, depths: Sequence[int]
 ) -> tuple[mx.array, NDArray[np.bool_]]:
     """Logits of heads before each output token, as they draft it at a given depth of a block.
 
@@ -147,7 +146,7 @@ def head_logits(
 
 
 def _read_output(
-    model: TargetModel | AssistantModel, state: PromptState, text: Text, heads: PredictionHeads | None
+    model: FittedModel, state: PromptState, text: Text, heads: PredictionHeads | None
 ) -> tuple[mx.array, mx.array | None]:
     """Logits before each output token, and the hidden states of the whole text that heads read."""
     cache, hidden = state.cache.clone(), list(state.hidden)

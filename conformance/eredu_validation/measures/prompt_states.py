@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import mlx.core as mx
 
-from eredu_validation.measures.inside import AssistantModel, PredictionHeads, SequenceCache, TargetModel
+from eredu_validation.measures.inside import FittedModel, PredictionHeads, SequenceCache
 
 PROMPT_CHUNK = 512
 """Prompt tokens fed at once."""
@@ -44,9 +44,7 @@ class PromptStates:
     room: int = KEPT_TOKENS
     _kept: dict[tuple[type, bool, tuple[int, ...]], PromptState] = field(default_factory=dict)
 
-    def of(
-        self, model: TargetModel | AssistantModel, prompt: Sequence[int], heads: PredictionHeads | None = None
-    ) -> PromptState:
+    def of(self, model: FittedModel, prompt: Sequence[int], heads: PredictionHeads | None = None) -> PromptState:
         """The state of a prompt, with the hidden states that `heads` read if they are given; read if it is new."""
         key = type(model), heads is not None, tuple(prompt)
         if key in self._kept:
@@ -58,9 +56,7 @@ class PromptStates:
         return state
 
 
-def read_prompt(
-    model: TargetModel | AssistantModel, prompt: Sequence[int], heads: PredictionHeads | None = None
-) -> PromptState:
+def read_prompt(model: FittedModel, prompt: Sequence[int], heads: PredictionHeads | None = None) -> PromptState:
     """Feed a prompt but its last token to an empty cache."""
     cache, hidden = model.new_cache(), []
     for start in range(0, len(prompt) - 1, PROMPT_CHUNK):

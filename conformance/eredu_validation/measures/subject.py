@@ -17,7 +17,7 @@ from eredu.results import BatchResult
 from eredu.scheduling.trace import TraceSink
 from eredu_validation.evidence import SubjectIdentity
 from eredu_validation.foreign.answers import ForeignEngine
-from eredu_validation.measures.inside import Assistant, AssistantModel, MlxBackend, PredictionHeads, TargetModel
+from eredu_validation.measures.inside import Assistant, FittedModel, MlxBackend, PredictionHeads
 from eredu_validation.measures.prompt_states import PromptStates
 
 WEIGHED_SUFFIXES = frozenset({".safetensors", ".gguf", ".json", ".jinja", ".model", ".tiktoken", ".npz"})
@@ -46,12 +46,12 @@ class Subject:
     prompts: PromptStates = field(default_factory=PromptStates, repr=False, compare=False)
 
     @cached_property
-    def target(self) -> TargetModel:
+    def target(self) -> FittedModel:
         """The target, ready to be fed."""
         return self.model.backend.target_model
 
     @cached_property
-    def draft(self) -> AssistantModel | None:
+    def draft(self) -> FittedModel | None:
         """The assistant, ready to be fed. Raises `TokenizerError` where it is not the target's."""
         return None if self.assistant is None else self.model.backend.assistant_model(self.assistant)
 

@@ -95,22 +95,6 @@ def test_sampled_text_obeys_the_grammar_and_drafts_stop_at_its_end(llama: Any, d
     assert "grammar" in clips
 
 
-# rule: constraints.state-from-history
-def test_lookahead_does_not_change_constrained_text(llama: Any, decode: Decode) -> None:
-    for rule in ("rejection", "block"):
-        texts = {
-            decode(
-                llama,
-                constraint=Automaton(25),
-                temperature=1.0,
-                acceptance=rule,
-                schedule=MtpSchedulerOptions(lookahead=lookahead, adaptive_lookahead=False),
-            ).tokens
-            for lookahead in (False, True)
-        }
-        assert len(texts) == 1
-
-
 # rule: verify.invalid-is-error
 @pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("length", [0, 2, 3])

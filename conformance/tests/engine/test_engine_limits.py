@@ -19,7 +19,7 @@ from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
 from eredu.loaded import LoadedModel
 from eredu.mlx.caches.sequence import SequenceCache
-from eredu.mlx.models import AssistantModel, TargetModel
+from eredu.mlx.models import FittedModel
 from eredu.mlx.placement import Placement, PlacementKind
 from eredu.prepared import PreparedRequest
 from eredu.results import GenerationResult
@@ -131,11 +131,11 @@ def test_padding_ids_are_neither_proposed_nor_emitted(tmp_path: Path, decode: De
 def test_fitted_logits_exclude_padding_holes_and_missing_rows(load: Load) -> None:
     model = load(TARGET).model
     for rows, own, proposable, holes in ((40, 48, 36, (3, 7)), (48, 40, 36, ()), (40, 40, 40, ()), (50, 40, 40, (0,))):
-        fitted = AssistantModel(model, 512, rows, proposable, None, holes).fit(mx.zeros((2, own)))
+        fitted = FittedModel(model, rows, 512, None, holes, proposable=proposable).fit(mx.zeros((2, own)))
         assert fitted.shape == (2, rows)
         allowed = [token for token in range(proposable) if token not in holes]
         assert np.flatnonzero(np.array(mx.isfinite(fitted[1]))).tolist() == allowed
-    target = TargetModel(model, 40, 512, None, (2, 39)).fit(mx.zeros((1, 40)))
+    target = FittedModel(model, 40, 512, None, (2, 39)).fit(mx.zeros((1, 40)))
     assert np.flatnonzero(np.array(target[0]) == -np.inf).tolist() == [2, 39]
 
 

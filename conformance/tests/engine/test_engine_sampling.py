@@ -61,19 +61,6 @@ def test_every_option_crosses_speculation(llama: Any, decode: Decode, name: str,
         assert result.statistics.accepted > 0
 
 
-# rule: terminal.eos-when-emitted, terminal.stop-sequences-span-rounds
-@pytest.mark.parametrize("stop", [1, 7, 20])
-def test_stops_and_eos_end_inside_a_block_where_plain_decoding_ends(llama: Any, decode: Decode, stop: int) -> None:
-    settings: dict[str, Any] = {"temperature": 1.0, "acceptance": "coupled", "max_tokens": 60}
-    free = decode(llama, plain=True, **settings).tokens
-    for ending in ({"eos_ids": frozenset({free[stop]})}, {"stop_sequences": (free[stop : stop + 2],)}):
-        plain = decode(llama, plain=True, **(settings | ending))
-        for count in (2, 4, 7):
-            result = decode(llama, max_proposals=count, **(settings | ending))
-            assert (result.tokens, result.finish) == (plain.tokens, plain.finish)
-            result.statistics.check()
-
-
 class Replay:
     """Speculative decoding of one request in float64 over logits of the models themselves, one row at a time."""
 

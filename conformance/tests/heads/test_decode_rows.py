@@ -127,17 +127,6 @@ def test_many_rounds_of_rollback_leave_no_trace(model: LanguageModel) -> None:
     assert_same(state(cache), state(plain))
 
 
-def test_chunks_of_a_prompt_are_the_whole(model: LanguageModel) -> None:
-    """On both sides of the kernel, the indexer's choice, and the rows from which prefill takes the fast form."""
-    text = tokens(100, seed=4)
-    whole, _ = feed_in(model, [text])
-    for cut in (1, 3, 4, 5, 23, 24, 25, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 99):
-        chunked, _ = feed_in(model, [text[:cut], text[cut:]])
-        np.testing.assert_allclose(chunked, whole, atol=CHUNK_TOLERANCE, rtol=CHUNK_TOLERANCE)
-    steps, _ = feed_in(model, [[token] for token in text])
-    np.testing.assert_allclose(steps, whole, atol=CHUNK_TOLERANCE, rtol=CHUNK_TOLERANCE)
-
-
 @pytest.mark.parametrize("cut", [255, 256, 257])
 def test_long_prompts_cross_the_boundaries_of_chunked_forms(model: LanguageModel, cut: int) -> None:
     """256 rows: the chunk of mlx-lm's state space, and the step by which its caches grow."""

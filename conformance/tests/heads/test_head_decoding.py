@@ -239,12 +239,3 @@ def test_heads_give_the_capability(checkpoint: LoadedCheckpoint) -> None:
     assert bare.mtp_capability(None) == MtpCapability.unavailable()
     with pytest.raises(CapabilityError, match="unavailable"):
         LoadedModel(bare).generate_prepared_chat_mtp(PreparedRequest(prompt=PROMPT))
-
-
-# rule: rollback.exact-state, promotion.consume-one-reuse-the-rest
-def test_a_target_drafts_for_itself(checkpoint: LoadedCheckpoint) -> None:
-    """As its own assistant it takes back a feed for each proposal, of blocks and of branches."""
-    drafter = Assistant(replace(checkpoint, heads=None))
-    result = decode(checkpoint, "coupled", 3, drafter=drafter)
-    assert result.tokens == decode_plainly(checkpoint, "coupled").tokens
-    assert result.statistics.accepted > LENGTH / 2

@@ -14,11 +14,11 @@ from eredu.contract.executor import ExecutorTraits, VerificationOutcome
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.randomness import RequestRandomness, Role
 from eredu.contract.request import GenerationRequest
-from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics
+from eredu.contract.statistics import BranchOutcome, BranchResolution, ClipReason, RequestStatistics
 from eredu.contract.terminal import FinishReason, StopSequences, TerminalWatch
 from eredu.scheduling.admission import admit
 from eredu.scheduling.clipping import Depth
-from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, planned_length
+from eredu.scheduling.lookahead import AdaptiveLookahead, planned_length
 from eredu.scheduling.resolution import resolve_round
 from eredu_conformance.harness.grammar_state import GrammarState
 from eredu_conformance.harness.grammars import bracket_grammar

@@ -111,32 +111,22 @@ def is_on_an_edge(case: Round, length_of: Callable[..., int]) -> bool:
 
 
 # rule: verify.rejection-below-ratio, verify.residual-positive-part
-@given(rounds())
-def test_rejection_decides_as_float64(case: Round) -> None:
-    if is_on_an_edge(case, rejection_length):
-        return
-    p, q = softmax(case.target), softmax(case.draft)
-    wanted = rejection_length(case.proposals, list(p), list(q), lambda index: FixedUniform(case.coins[index]))
-    accepted, final, sound = Scripted(reject)(case.proposals, case.target, case.draft, case.coins)
-    assert sound
-    assert accepted == wanted
-    expected = p[wanted] if wanted == len(q) else residual(p[wanted], q[wanted])
-    np.testing.assert_allclose(final, expected, rtol=1e-4, atol=1e-6)
-
-
 # rule: verify.block-longest-length, verify.block-residual
-@given(rounds())
-def test_block_verification_decides_as_float64(case: Round) -> None:
-    if is_on_an_edge(case, block_length):
+@pytest.mark.parametrize(
+    ("rule", "length_of", "rtol"), [("rejection", rejection_length, 1e-4), ("block", block_length, 1e-3)]
+)
+@given(case=rounds())
+def test_a_rule_decides_as_float64(rule: str, length_of: Callable[..., int], rtol: float, case: Round) -> None:
+    if is_on_an_edge(case, length_of):
         return
     p, q = softmax(case.target), softmax(case.draft)
-    wanted = block_length(case.proposals, list(p), list(q), lambda index: FixedUniform(case.coins[index]))
-    accepted, final, sound = Scripted(verify_block)(case.proposals, case.target, case.draft, case.coins)
-    weight = reference_weights(case.proposals, list(p), list(q))[wanted]
-    assert accepted == wanted
+    wanted = length_of(case.proposals, list(p), list(q), lambda index: FixedUniform(case.coins[index]))
+    accepted, final, sound = Scripted(RULES[rule])(case.proposals, case.target, case.draft, case.coins)
     assert sound
+    assert accepted == wanted
+    weight = reference_weights(case.proposals, list(p), list(q))[wanted] if rule == "block" else 1.0
     expected = p[wanted] if wanted == len(q) else residual(p[wanted], q[wanted], weight)
-    np.testing.assert_allclose(final, expected, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(final, expected, rtol=rtol, atol=rtol / 100)
 
 
 def threshold(scripted: Scripted, proposals: Sequence[int], target: Row, draft: Row, index: int, rule: str) -> float:

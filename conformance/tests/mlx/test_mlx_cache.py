@@ -42,36 +42,6 @@ def held(cache: SequenceCache) -> list[NDArray[np.float32]]:
     return [np.array(rows[..., : layer.offset, :]) for layer in cache.layers for rows in (layer.keys, layer.values)]
 
 
-def one_by_one(model: LanguageModel, ids: list[int]) -> SequenceCache:
-    cache = SequenceCache(model)
-    for token in ids:
-        feed(cache, model, [token])
-    return cache
-
-
-# rule: rollback.exact-state, rollback.exact-length
-@pytest.mark.parametrize("accepted", range(6))
-def test_rollback_is_the_replay_of_the_tokens_that_remain(model: LanguageModel, accepted: int) -> None:
-    """Bitwise: the stock CPU wheel computes each row by itself. Elsewhere to 1e-5."""
-    prompt, block, after = tokens(9), tokens(6, seed=1), tokens(4, seed=2)
-    cache = SequenceCache(model)
-    cache.prefill(model, prompt)
-    feed(cache, model, block)
-    cache.rollback(len(prompt) + accepted)
-    replayed = one_by_one(model, prompt + block[:accepted])
-    assert cache.length == replayed.length == len(prompt) + accepted
-    assert_equal_states(held(cache), held(replayed))
-    assert_equal_states([feed(cache, model, after)], [np.concatenate([feed(replayed, model, [t]) for t in after])])
-
-
-def assert_equal_states(ours: list[NDArray[np.float32]], theirs: list[NDArray[np.float32]]) -> None:
-    for mine, other in zip(ours, theirs, strict=True):
-        if mx.default_device().type == mx.DeviceType.cpu:
-            assert mine.tobytes() == other.tobytes()
-        else:
-            np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("bucket", [4, 16, 32])
 def test_padded_attention_is_exact_attention(model: LanguageModel, bucket: int) -> None:
     """Through prefill padding, growth past several buckets, blocks, single rows and rollback."""

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +119,10 @@ def logits(model: Any) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("kind", [Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q4_1])
-@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
-def test_logits_are_those_of_the_same_weights(tmp_path: Path, kind: Type, *, tied: bool) -> None:
-    decoder = TinyDecoder(hidden=64, intermediate=96, tied=tied)
+@pytest.mark.parametrize(
+    "decoder", [DECODER, replace(DECODER, tied=True), replace(DECODER, bias=True)], ids=["untied", "tied", "biases"]
+)
+def test_logits_are_those_of_the_same_weights(tmp_path: Path, kind: Type, decoder: TinyDecoder) -> None:
     seen = write(tmp_path / "model.gguf", decoder, kind)
     checkpoint = load_checkpoint(tmp_path / "model.gguf", tokenizer=None)
     twin = load_directory(decoder.write(tmp_path / "twin", weights=seen))[0]
@@ -151,17 +153,6 @@ def test_the_subject_mlx_lm_decodes_a_file_as_the_directory_of_its_weights(tmp_p
         outputs.append(outcome.result.answers[0].tokens)
     assert outputs[0] == outputs[1]
     assert len(set(outputs[0])) > 1
-
-
-@pytest.mark.parametrize("kind", [Type.F32, Type.Q8_0])
-def test_attention_biases_are_read(tmp_path: Path, kind: Type) -> None:
-    decoder = TinyDecoder(hidden=64, intermediate=96, bias=True)
-    seen = write(tmp_path / "model.gguf", decoder, kind)
-    twin = load_directory(decoder.write(tmp_path / "twin", weights=seen))[0]
-    exact = logits(twin)
-    np.testing.assert_allclose(
-        logits(load_gguf(read_gguf_header(tmp_path / "model.gguf"))[0]), exact, atol=0.02 * exact.std()
-    )
 
 
 def test_linear_scaling_is_mlx_lms(tmp_path: Path) -> None:
@@ -273,14 +264,6 @@ def test_types_that_mlx_gets_wrong_or_drops_are_refused(tmp_path: Path, kind: Ty
     writer.close()
     with pytest.raises(CheckpointError, match=kind.name):
         load_gguf(read_gguf_header(tmp_path / "model.gguf"))
-
-
-@pytest.mark.parametrize("junk", [b"", b"GGUF", b"\0" * 4096, b"GGUF" + b"\xff" * 4096, b"PK\x03\x04" * 1000])
-def test_other_files_are_refused(tmp_path: Path, junk: bytes) -> None:
-    path = tmp_path / "model.gguf"
-    path.write_bytes(junk)
-    with pytest.raises(CheckpointError, match=r"model\.gguf"):
-        load_checkpoint(path, tokenizer=None)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 import pytest
 
-from eredu.mlx.adapter import build_llama, evaluate_model, patch_attention
+from eredu.mlx.adapter import LanguageModel, build_llama, evaluate_model, patch_attention
 from eredu.mlx.caches import row as row_cache
 from eredu.mlx.caches.batch import BatchCache
 from eredu.mlx.caches.full import RollbackCache
@@ -44,6 +44,13 @@ def by_contract(
     return mx.fast.scaled_dot_product_attention(queries, seen_keys, seen_values, scale=scale, mask="causal")
 
 
+def patched_model() -> LanguageModel:
+    model = build_llama(CONFIG)
+    evaluate_model(model)
+    assert patch_attention(model)
+    return model
+
+
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The lengths of the buffers at each call of the stand-in."""
@@ -60,9 +67,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("prompt", [[1], [1, 2, 3], list(range(40))])
 def test_logits_are_those_of_the_plain_cache(prompt: list[int], calls: list[int]) -> None:
     mx.random.seed(3)
-    model = build_llama(CONFIG)
-    evaluate_model(model)
-    assert patch_attention(model)
+    model = patched_model()
     plain = SequenceCache(model)
     rows = SequenceCache(model, 8, attention_cache=RowCache)
     for cache in (plain, rows):
@@ -79,9 +84,7 @@ def test_logits_are_those_of_the_plain_cache(prompt: list[int], calls: list[int]
 
 
 def test_other_caches_keep_the_models_attention(calls: list[int]) -> None:
-    model = build_llama(CONFIG)
-    evaluate_model(model)
-    assert patch_attention(model)
+    model = patched_model()
     cache = SequenceCache(model, 8, attention_cache=RollbackCache)
     cache.prefill(model, [1, 2, 3])
     cache.feed(model, mx.array([4, 5], dtype=mx.uint32))
@@ -93,9 +96,7 @@ def test_many_rows_and_long_caches_go_the_usual_way(
     limit: str, monkeypatch: pytest.MonkeyPatch, calls: list[int]
 ) -> None:
     monkeypatch.setattr(row_cache, limit, 2)
-    model = build_llama(CONFIG)
-    evaluate_model(model)
-    assert patch_attention(model)
+    model = patched_model()
     cache = SequenceCache(model, 8, attention_cache=RowCache)
     cache.prefill(model, [1, 2, 3])
     cache.feed(model, mx.array([4, 5, 6], dtype=mx.uint32))
@@ -104,9 +105,7 @@ def test_many_rows_and_long_caches_go_the_usual_way(
 
 def test_several_members_go_the_usual_way(calls: list[int]) -> None:
     mx.random.seed(4)
-    model = build_llama(CONFIG)
-    evaluate_model(model)
-    assert patch_attention(model)
+    model = patched_model()
     batch, alone = BatchCache(model, 8, members=2, attention_cache=RowCache), SequenceCache(model)
     for start in (0, 3, 4):
         rows = [[start + at, start + at + 7] for at in range(2)]

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eredu.contract.errors import StatisticsError
-from eredu.contract.statistics import BranchOutcome, ClipReason, RequestStatistics, RoundReport, ScheduleStatistics
+from eredu.contract.statistics import (
+    BranchOutcome,
+    BranchResolution,
+    ClipReason,
+    RequestStatistics,
+    RoundReport,
+    ScheduleStatistics,
+)
 
 
 @st.composite
@@ -31,11 +38,7 @@ def reports(draw: st.DrawFn) -> RoundReport:
         rejected=rejected,
         target_tokens=target,
         clip=draw(st.sampled_from(ClipReason)),
-        branch=branch,
-        lookahead_drafted=length,
-        lookahead_consumed=int(promoted),
-        lookahead_reused=draw(st.integers(0, length - 1)) if promoted else 0,
-        bonus_compared=compared,
+        branch=BranchResolution(branch, length, draw(st.integers(0, length - 1)) if promoted else 0, compared=compared),
         disabled=draw(st.booleans()),
     )
 
@@ -68,11 +71,11 @@ def test_the_books_are_the_sums_of_their_rounds(rounds: list[RoundReport]) -> No
     ):
         assert drafted == sum(report.drafted > place for report in rounds)
         assert accepted == sum(report.accepted > place for report in rounds)
-    branches = [report for report in rounds if report.branch is not BranchOutcome.NONE]
+    branches = [report for report in rounds if report.branch.outcome is not BranchOutcome.NONE]
     assert books.lookahead_blocks == len(branches)
-    assert books.lookahead_promoted == sum(report.branch is BranchOutcome.PROMOTED for report in rounds)
+    assert books.lookahead_promoted == sum(report.branch.outcome is BranchOutcome.PROMOTED for report in rounds)
     assert books.lookahead_drafted == books.lookahead_consumed + books.lookahead_reused + books.lookahead_discarded
-    assert books.bonus_matches + books.bonus_mismatches == sum(report.bonus_compared for report in rounds)
+    assert books.bonus_matches + books.bonus_mismatches == sum(report.branch.compared for report in rounds)
     assert books.lookahead_disabled == sum(report.disabled for report in rounds)
 
 
@@ -114,11 +117,7 @@ def test_each_counter_off_by_one_breaks_the_balance(field: str, error: int) -> N
         rejected=0,
         target_tokens=1,
         clip=ClipReason.REQUEST,
-        branch=BranchOutcome.PROMOTED,
-        lookahead_drafted=3,
-        lookahead_consumed=1,
-        lookahead_reused=2,
-        bonus_compared=True,
+        branch=BranchResolution(BranchOutcome.PROMOTED, 3, 2, compared=True),
     )
     books = fold([full])
     wrong = dataclasses.replace(books, **{field: getattr(books, field) + error})
@@ -156,9 +155,7 @@ def test_each_histogram_must_agree_with_its_counter(field: str, value: object) -
             rejected=0,
             target_tokens=1,
             clip=ClipReason.REQUEST,
-            branch=BranchOutcome.DROPPED,
-            lookahead_drafted=2,
-            lookahead_consumed=1,
+            branch=BranchResolution(BranchOutcome.DROPPED, 1, 2),
         ),
     ],
 )

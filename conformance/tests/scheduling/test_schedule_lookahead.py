@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eredu.contract.statistics import BranchOutcome
-from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, resolve_branch
+from eredu.contract.statistics import BranchOutcome, BranchResolution
+from eredu.scheduling.lookahead import AdaptiveLookahead, resolve_branch
 from eredu_reference import adaptive as reference
 
 PROMOTED, DROPPED = BranchOutcome.PROMOTED, BranchOutcome.DROPPED

@@ -99,7 +99,7 @@ def outcome(table: TableSchedule, index: int) -> tuple[object, ...]:
     return table.tokens(index), str(table.scheduler.finish(index))
 
 
-# rule: draft.from-frontier, draft.recorded-distribution, randomness.address-once
+# rule: draft.from-frontier, draft.recorded-distribution, randomness.address-once, terminal.eos-when-emitted
 @given(pair=pairs, request=requests(), schedule=schedules())
 def test_one_request_is_decoded_as_by_the_reference_engine(
     pair: Pair, request: GenerationRequest, schedule: MtpSchedulerOptions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from eredu.contract.options import GenerationOptions, SamplingOptions
 from eredu.engine.alignment import FollowedRows, TargetRows, follow
 from eredu.engine.load import load_target
 from eredu.families.prediction_heads import PredictionHeads
+from eredu.mlx.taps import Recording
 from eredu.prepared import PreparedRequest
 
 QWEN, DEEPSEEK = "tiny-qwen3.5", "tiny-deepseek-v3"
@@ -118,6 +120,21 @@ def test_no_wiring_serves_better_than_the_stated_one_and_the_other_order_serves_
     assert all(value < 0.2 for wiring, value in accept.items() if "hidden first" in wiring)
     # their final norms are nearly uniform, so that the side of them on which hidden states are taken hardly matters
     assert all(value < accept[TRAINED] + 0.01 for value in accept.values())
+
+
+@pytest.mark.parametrize("shift", [-1, 1])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_hidden_state_of_another_position_loses(name: str, shift: int) -> None:
+    heads, rows = loaded(name).backend.target.heads, read(name, "1.0")[:2]
+
+    def shifted(arrays: dict[str, mx.array]) -> dict[str, mx.array]:
+        return {tap: mx.roll(array, shift, 1) for tap, array in arrays.items()}
+
+    moved = tuple(
+        replace(each, record=Recording(inputs=shifted(each.record.inputs), outputs=shifted(each.record.outputs)))
+        for each in rows
+    )
+    assert mean_accept(heads, moved) < mean_accept(heads, rows) - 0.05
 
 
 @pytest.mark.parametrize("name", NAMES)

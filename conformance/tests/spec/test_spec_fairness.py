@@ -23,15 +23,10 @@ def quiet(name: str, *, ring: bool) -> Scope:
 
 
 @pytest.mark.parametrize("ring", [False, True])
-@pytest.mark.parametrize("name", ["tiny", "small", "trio"])
+@pytest.mark.parametrize(
+    "name", ["tiny", "small", "trio", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("standard", "deep"))]
+)
 def test_every_fair_schedule_ends(name: str, ring: bool) -> None:
-    assert unfinished(quiet(name, ring=ring)) is None
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("ring", [False, True])
-@pytest.mark.parametrize("name", ["standard", "deep"])
-def test_it_does_in_the_large_scopes(name: str, ring: bool) -> None:
     assert unfinished(quiet(name, ring=ring)) is None
 
 

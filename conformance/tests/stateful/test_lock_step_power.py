@@ -12,9 +12,10 @@ import pytest
 import eredu.scheduling.actions as actions
 import eredu.scheduling.resolution as resolution
 from eredu.contract.options import MtpSchedulerOptions
+from eredu.contract.statistics import BranchResolution
 from eredu.scheduling.clipping import Depth, clip_depth
 from eredu.scheduling.endings import RequestEndings
-from eredu.scheduling.lookahead import AdaptiveLookahead, BranchResolution, planned_length, resolve_branch
+from eredu.scheduling.lookahead import AdaptiveLookahead, planned_length, resolve_branch
 from eredu.scheduling.phase import Phase
 from eredu.scheduling.request_state import RequestState
 from eredu.scheduling.ring import Ring

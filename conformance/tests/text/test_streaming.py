@@ -156,13 +156,6 @@ def test_no_more_is_held_back_than_needed() -> None:
     assert (shown, state.held) == ("Ex", "")
 
 
-def test_text_behind_a_stop_string_never_comes() -> None:
-    state, shown = StopStrings(("\n\n",)).advance("a\n\nb")
-    assert shown == "a"
-    assert state.advance("c") == (state, "")
-    assert state.finish()[1] == ""
-
-
 def test_empty_stop_string_is_refused() -> None:
     with pytest.raises(OptionError, match="empty"):
         StopStrings(("", "a"))

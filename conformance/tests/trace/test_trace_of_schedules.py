@@ -18,19 +18,14 @@ PART = 20
 # rule: lookahead.drafted-whole, promotion.consume-one-reuse-the-rest, promotion.top-up, adaptive.window
 # rule: adaptive.disable-when-unpaid, draft.clip, verify.leading-token-first, statistics.committed-rounds-only
 # rule: scheduling.every-request-ends
-@pytest.mark.parametrize("first", range(0, SEEDS, PART))
+@pytest.mark.parametrize(
+    "first",
+    [*range(0, SEEDS, PART), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1000, 3000, PART))],
+)
 def test_a_schedule_s_trace_is_a_run_of_the_machine(first: int) -> None:
     for seed in range(first, first + PART):
         table = run_random_schedule(seed)
         finding = check(table.trace, is_complete=True)
-        assert finding is None, f"schedule {seed}: {finding}"
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("first", range(1000, 3000, 100))
-def test_many_schedules(first: int) -> None:
-    for seed in range(first, first + 100):
-        finding = check(run_random_schedule(seed).trace, is_complete=True)
         assert finding is None, f"schedule {seed}: {finding}"
 
 

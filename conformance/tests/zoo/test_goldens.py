@@ -15,7 +15,7 @@ import pytest
 from eredu.checkpoints.wiring import Wiring
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.load import load_target
-from eredu.mlx.models import TargetModel
+from eredu.mlx.models import FittedModel
 from eredu_conformance.goldens import GOLDENS, PROMPT, ROWS, golden_named, head_golden_name
 from eredu_conformance.zoo import MEMBERS, Parts, zoo_edges, zoo_member
 
@@ -45,8 +45,8 @@ def _close(found: mx.array, due: np.ndarray[Any, Any]) -> None:
     np.testing.assert_array_equal(rows.argmax(1), due.argmax(1))
 
 
-def _target(checkpoint: LoadedCheckpoint) -> TargetModel:
-    return TargetModel(
+def _target(checkpoint: LoadedCheckpoint) -> FittedModel:
+    return FittedModel(
         checkpoint.model, checkpoint.vocabulary_size, checkpoint.context, recurrences=checkpoint.recurrences
     )
 

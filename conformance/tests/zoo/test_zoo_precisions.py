@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
-from eredu.mlx.models import TargetModel
+from eredu.mlx.models import FittedModel
 from eredu_conformance.zoo import MEMBERS, Parts, Precision, ZooMember, rounded, zoo_member
 
 PROMPT = mx.array([(5 * i * i + i + 2) % 64 for i in range(30)], dtype=mx.uint32)
@@ -23,7 +23,7 @@ CASES = [
 
 def _logits(checkpoint: LoadedCheckpoint) -> list[np.ndarray[Any, Any]]:
     """Of the target, and of its first head teacher-forced behind it."""
-    target = TargetModel(checkpoint.model, checkpoint.vocabulary_size, 512, recurrences=checkpoint.recurrences)
+    target = FittedModel(checkpoint.model, checkpoint.vocabulary_size, 512, recurrences=checkpoint.recurrences)
     logits, record = target.new_cache().feed_recorded(checkpoint.model, PROMPT)
     found = [np.array(logits)]
     if checkpoint.heads is not None:

@@ -28,7 +28,6 @@ class Recurrence(Protocol):
 
     def advance(self, state: State, record: Recording, rows: int) -> State:
         """State after the first `rows` rows of a recorded feed that started in `state`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

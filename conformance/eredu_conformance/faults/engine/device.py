@@ -93,7 +93,7 @@ FAULTS = (
         seam=Rewritten(
             Verifier._accept,
             "final_keys(R, P, C)",
-            "final_keys(R, P + (self._placement.kind == 'two-devices'), C)",
+            "final_keys(R, P + (self.placement.kind == 'two-devices'), C)",
         ),
         killer=f"{_ENGINE}/test_engine_path.py::test_placement_changes_no_token",
     ),

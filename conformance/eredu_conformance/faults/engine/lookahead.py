@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from eredu.contract.executor import ExecutorTraits
-from eredu.contract.statistics import BranchOutcome
+from eredu.contract.statistics import BranchOutcome, BranchResolution
 from eredu.scheduling.actions import RequestActions
 from eredu.scheduling.clipping import Depth, clip_depth
 from eredu.scheduling.lookahead import AdaptiveLookahead as Switch
-from eredu.scheduling.lookahead import BranchResolution, planned_length, resolve_branch
+from eredu.scheduling.lookahead import planned_length, resolve_branch
 from eredu_conformance.checks.check import Kind
 from eredu_conformance.faults.engine.fault import EngineFault
 from eredu_conformance.faults.engine.seam import Wrapped
