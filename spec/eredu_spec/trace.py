@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Any, NamedTuple
 
 from eredu_spec.diagnosis import broken_rule, misplaced_rule
@@ -262,13 +263,14 @@ class Replay:
         while todo:
             state, steps = todo.pop(), []
             for _, _, after in successors(state, scope):
-                first, *others = moved(state, after)
-                event = event_of(*first)
-                if event is not None:
-                    steps.append((event, Position(after, tuple(others))))
-                elif after not in known:
-                    known.add(after)
-                    todo.append(after)
+                # Only the ring says in which order a group's members are told.
+                for first, *others in [moved(state, after)] if scope.ring else permutations(moved(state, after)):
+                    event = event_of(*first)
+                    if event is not None:
+                        steps.append((event, Position(after, tuple(others))))
+                    elif after not in known:
+                        known.add(after)
+                        todo.append(after)
             yield state, steps
 
     def _is_out_of_ring(self, event: Event) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import permutations
 from random import Random
 from typing import Any
 
@@ -304,11 +305,14 @@ def test_a_group_that_lacks_a_member_is_named() -> None:
         assert rule_of(events[:place] + events[place + 1 :]) == "scheduling.ring"
 
 
-def test_a_group_in_another_order_is_named() -> None:
-    events = grouped()
-    first, second, _ = largest(events)
-    events[first], events[second] = events[second], events[first]
-    assert rule_of(events) == "scheduling.ring"
+def test_a_group_in_another_order_is_named_where_there_is_a_ring() -> None:
+    for order in permutations(largest(grouped())):
+        events = grouped()
+        told = [events[place] for place in order]
+        for place, event in zip(sorted(order), told, strict=True):
+            events[place] = event
+        assert rule_of(events, ring=False) is None
+        assert rule_of(events) == (None if list(order) == sorted(order) else "scheduling.ring")
 
 
 def test_a_group_in_two_turns_is_named() -> None:
