@@ -108,6 +108,8 @@ def load_checkpoint(
     opened, cast, wide = _opened(source), _caster(dtype), dtype == "float32"
     if isinstance(opened, OpenedDirectory):
         opened.require_assumed()
+    elif split is not None:
+        raise CapabilityError(f"{opened.path} is no directory of SafeTensors, and only such a target is split")
     beside = None if head is None else _opened(head)
     if with_heads and beside is None and opened.heads.capability.is_ready:
         beside = opened
@@ -132,8 +134,6 @@ def _load_decoder(opened: OpenedCheckpoint, *, wide: bool, split: Split | None) 
         case OpenedDirectory():
             apart = opened.head_names.__contains__
             return load_directory(opened.path, apart=apart, wide=wide, decoder=opened.decoder, split=split)[0]
-        case OpenedGguf() if split is not None:
-            raise CapabilityError(f"{opened.path} is no directory of SafeTensors, and only such a target is split")
         case OpenedGguf() if opened.path.suffix == ".gguf":
             return load_gguf(opened.header)[0]
     raise CheckpointError(f"{opened.path} is neither a directory with config.json nor a .gguf file")

@@ -72,7 +72,7 @@ PLANTED: tuple[Planted, ...] = (
     _planted(
         "raw-q-on-the-device",
         "Proposals are drawn at the request's temperature, and the ratio takes q from the raw logits.",
-        Rewritten(propose, "B.scores.append(S)", "B.scores.append(logits)"),
+        Rewritten(propose, "append_proposal(O, B, T, S)", "append_proposal(O, B, T, logits)"),
         "residual not subtracted",
         "acceptance",
         "draft",

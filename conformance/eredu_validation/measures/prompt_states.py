@@ -42,11 +42,12 @@ class PromptStates:
     """
 
     room: int = KEPT_TOKENS
-    _kept: dict[tuple[type, bool, tuple[int, ...]], PromptState] = field(default_factory=dict)
+    _kept: dict[tuple[int, bool, tuple[int, ...]], PromptState] = field(default_factory=dict)
 
     def of(self, model: FittedModel, prompt: Sequence[int], heads: PredictionHeads | None = None) -> PromptState:
         """The state of a prompt, with the hidden states that `heads` read if they are given; read if it is new."""
-        key = type(model), heads is not None, tuple(prompt)
+        # Target and assistant are of one class; their decoders outlive the store.
+        key = id(model.model), heads is not None, tuple(prompt)
         if key in self._kept:
             return self._kept[key]
         state = read_prompt(model, prompt, heads)
