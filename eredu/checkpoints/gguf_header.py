@@ -1,7 +1,8 @@
-"""The header of a GGUF file: metadata and the table of tensors, read without touching a weight.
+"""The header of one GGUF file: metadata and the table of tensors, read without touching a weight.
 
-Every length is checked against the file before it is believed, so a truncated or damaged file is an error with the
-place where it breaks, and never a huge allocation. The layout is that of the GGUF specification, versions 2 and 3.
+Every length is checked against the file and against what any model has before it is believed, so a truncated, damaged
+or hostile file is an error with the place where it breaks, and never a huge allocation: a sparse file announces what it
+likes at no cost. The layout is that of the GGUF specification, versions 2 and 3.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import mmap
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,44 +23,78 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MAX_DIMENSIONS = 4
 MAX_NESTING = 4
+MAX_HEADER_BYTES = 1 << 27
+"""Of metadata and table: 128 MiB, some ten times the largest vocabulary with its merges."""
+MAX_ITEMS = 1 << 22
+"""Of all metadata values and their items, and of tensors: a vocabulary of a million has three arrays of as many."""
 NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 STRING, ARRAY = 8, 9
 
 
-@dataclass(frozen=True)
-class GgufHeader:
-    """Metadata and tensors of one file.
+@dataclass(frozen=True, slots=True)
+class PlacedTensor(StoredTensor):
+    """One tensor of a GGUF file, and where its bytes lie.
 
     Attributes:
-        path: The file.
+        offset: First byte in its file.
+    """
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class GgufHeader:
+    """Metadata and tensors of one file, or of all files of a set, which lie in one folder.
+
+    Attributes:
+        path: The file, or the set's first.
         metadata: Values by key; arrays are lists.
-        tensors: The tensors in the order of the file.
+        tensors: The tensors in the order of the files.
     """
 
     path: Path
     metadata: dict[str, Any]
-    tensors: tuple[StoredTensor, ...]
+    tensors: tuple[PlacedTensor, ...]
 
     @property
     def architecture(self) -> str:
         """`general.architecture`. Raises `CheckpointError` where it is missing."""
         value = self.metadata.get("general.architecture")
         if not isinstance(value, str):
-            raise CheckpointError(f"{self.path} does not name its general.architecture: the file is damaged")
+            raise CheckpointError(
+                f"{self.path} does not name its general.architecture; expected a language model with its metadata"
+            )
         return value
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that hold the tensors, each once, and the first in any case."""
+        return tuple(
+            dict.fromkeys([self.path, *(self.path.with_name(tensor.file) for tensor in self.tensors)]),
+        )
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether a file begins as a GGUF does, whatever its name. Raises `CheckpointError` where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError as error:
+        raise CheckpointError(f"{path} could not be opened: {error}") from error
 
 
 def read_gguf_header(path: Path) -> GgufHeader:
-    """Read a header and check that the file is long enough for every tensor it lists.
+    """Read the header of one file and check that the file is long enough for every tensor it lists.
 
-    Raises `CheckpointError` for a file that is missing, is no GGUF, is of another version, or is cut short.
+    Raises `CheckpointError` for a file that is missing, is no GGUF, is of another version, is cut short, contradicts
+    itself, or announces more than any model has.
     """
     if not path.is_file():
         raise CheckpointError(f"{path} is not a file; expected a GGUF checkpoint")
-    size = path.stat().st_size
-    if size < 24:
-        raise CheckpointError(f"{path} has {size} bytes; a GGUF header alone has 24: fetch the file again")
     try:
+        size = path.stat().st_size
+        if size < 24:
+            raise CheckpointError(f"{path} has {size} bytes; a GGUF header alone has 24: fetch the file again")
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _Reader(path, data).read()
     except OSError as error:
@@ -73,6 +109,7 @@ class _Reader:
         self.data = data
         self.size = len(data)
         self.at = 0
+        self.items_left = MAX_ITEMS
 
     def read(self) -> GgufHeader:
         magic = self.data[:4]
@@ -123,22 +160,32 @@ class _Reader:
 
     def alignment(self, metadata: dict[str, Any]) -> int:
         value = metadata.get("general.alignment", 32)
-        if not isinstance(value, int) or value <= 0 or value % 8:
+        if not isinstance(value, int) or isinstance(value, bool) or value <= 0 or value % 8:
             self.damaged(f"general.alignment is {value!r}")
         return value
 
-    def place(self, infos: list[tuple[str, tuple[int, ...], int, int]], alignment: int) -> tuple[StoredTensor, ...]:
+    def place(self, infos: list[tuple[str, tuple[int, ...], int, int]], alignment: int) -> tuple[PlacedTensor, ...]:
         start = -(-self.at // alignment) * alignment
         placed = []
         for name, shape, kind, offset in infos:
             type_name, size_bytes = self.extent(name, shape, kind)
-            if start + offset + size_bytes > self.size:
+            first = start + offset
+            if first + size_bytes > self.size:
                 raise CheckpointError(
-                    f"{self.path} is cut short: tensor {name!r} ends at byte {start + offset + size_bytes}, the file "
+                    f"{self.path} is cut short: tensor {name!r} ends at byte {first + size_bytes}, the file "
                     f"has {self.size}: fetch it again"
                 )
-            placed.append(StoredTensor(name, shape, type_name, size_bytes, self.path.name))
+            if offset % alignment:
+                self.damaged(f"tensor {name!r} begins at byte {offset} of the data, no multiple of {alignment}")
+            placed.append(PlacedTensor(name, shape, type_name, size_bytes, self.path.name, first))
+        self.require_apart(placed)
         return tuple(placed)
+
+    def require_apart(self, placed: list[PlacedTensor]) -> None:
+        filled = sorted((tensor for tensor in placed if tensor.size_bytes), key=lambda tensor: tensor.offset)
+        for one, other in pairwise(filled):
+            if one.offset + one.size_bytes > other.offset:
+                self.damaged(f"tensors {one.name!r} and {other.name!r} overlap at byte {other.offset}")
 
     def extent(self, name: str, shape: tuple[int, ...], kind: int) -> tuple[str, int]:
         """Type name and bytes of a tensor: rows are stored in whole blocks of the type."""
@@ -148,7 +195,10 @@ class _Reader:
             known = GGMLQuantizationType(kind)
             block, block_bytes = GGML_QUANT_SIZES[known]
         except (KeyError, ValueError):
-            self.damaged(f"tensor {name!r} has the unknown type {kind}")
+            raise CheckpointError(
+                f"{self.path} stores tensor {name!r} in the GGML type {kind}, which eredu does not know: it is of a "
+                "newer format, or damaged. Convert or fetch it again"
+            ) from None
         row = shape[-1] if shape else 1
         if row % block:
             self.damaged(f"tensor {name!r} has rows of {row} weights, which blocks of {block} do not divide")
@@ -184,14 +234,19 @@ class _Reader:
                 f"{self.path} is cut short: its header goes on at byte {self.at} for {width} bytes more, the file has "
                 f"{self.size}: fetch it again"
             )
+        if self.at + width > MAX_HEADER_BYTES:
+            self.damaged(f"its header goes on for {width} bytes, past the {MAX_HEADER_BYTES} that eredu reads of one")
 
     def count(self, count: int, least_bytes: int, what: str) -> int:
-        """A count from the file, if so many things could still be in it."""
+        """A count from the file, if so many things could still be in it, and a model could have them."""
         if count * least_bytes > self.size - self.at:
             raise CheckpointError(
                 f"{self.path} is cut short or damaged: it announces {count} {what} at byte {self.at}, and the file has "
                 f"{self.size} bytes: fetch it again"
             )
+        self.items_left -= count
+        if self.items_left < 0:
+            self.damaged(f"it announces {count} {what}; eredu reads {MAX_ITEMS} values and tensors of one file")
         return count
 
     def damaged(self, what: str) -> NoReturn:

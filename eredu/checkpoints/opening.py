@@ -6,11 +6,14 @@ from pathlib import Path
 
 from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.gguf_file import OpenedGguf
-from eredu.checkpoints.gguf_header import read_gguf_header
+from eredu.checkpoints.gguf_header import MAGIC, is_gguf
+from eredu.checkpoints.gguf_set import read_gguf
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.safetensors_header import PICKLE_SUFFIXES
 from eredu.contract.errors import CheckpointError
 
+PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+"""First bytes of pickles, bare or in the archives that torch writes."""
 OpenedCheckpoint = OpenedDirectory | OpenedGguf
 """What is handed down to inspection, loading, heads, tokenizer and matching, so that all decide from the same facts."""
 
@@ -26,14 +29,20 @@ def open_checkpoint(path: Path) -> OpenedCheckpoint:
         return OpenedDirectory(path)
     if not path.exists():
         raise CheckpointError(f"{path} does not exist; expected a Hugging Face directory or a GGUF file")
-    if path.suffix in PICKLE_SUFFIXES:
-        raise CheckpointError(
-            f"{path} is a pickle file, which can run code and is never opened; expected a directory with SafeTensors "
-            "weights, or a GGUF file"
-        )
-    if path.suffix == ".safetensors":
-        raise CheckpointError(f"{path} holds weights alone; give the directory with its config.json: {path.parent}")
-    return OpenedGguf(path, read_gguf_header(path))
+    if is_gguf(path):
+        return OpenedGguf(path, read_gguf(path))
+    raise CheckpointError(f"{path} {_what_it_is(path)}; expected a directory with SafeTensors weights, or a GGUF file")
+
+
+def _what_it_is(path: Path) -> str:
+    """What a file that is no GGUF is, by its first bytes and its name, in the words of an error."""
+    with path.open("rb") as file:
+        start = file.read(9)
+    if path.suffix in PICKLE_SUFFIXES or start.startswith(PICKLE_STARTS):
+        return "is a pickle file, which can run code and is never opened"
+    if path.suffix == ".safetensors" or start[8:] == b"{":
+        return f"holds weights alone, without their config.json; give the directory that has both: {path.parent}"
+    return f"begins with {start[:4]!r}, and a GGUF with {MAGIC!r}: it is another file, or damaged"
 
 
 def open_named(name: str | Path) -> OpenedCheckpoint:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from eredu.contract.message import one_line
+
 
 class EreduError(Exception):
-    """Root of everything that eredu raises on purpose.
+    """Root of everything that eredu raises on purpose. Its message is one line of bounded length: see `one_line`.
 
     Attributes:
         exit_status: What a command that raises this ends with: it could not run.
     """
 
     exit_status = 2
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(message))
 
 
 class OptionError(EreduError, ValueError):
@@ -19,6 +24,10 @@ class OptionError(EreduError, ValueError):
 
 class CommandError(EreduError):
     """A command is registered, and the package that brings it cannot be imported."""
+
+
+class OutputError(EreduError):
+    """A result cannot be written: no room, no right to, or no such folder. What was there before is whole."""
 
 
 class CheckpointError(EreduError):

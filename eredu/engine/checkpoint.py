@@ -13,7 +13,7 @@ import mlx.core as mx
 from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.gguf_file import OpenedGguf
 from eredu.checkpoints.opening import OpenedCheckpoint, open_checkpoint
-from eredu.contract.errors import CapabilityError, CheckpointError, OptionError
+from eredu.contract.errors import CapabilityError, OptionError
 from eredu.families.head_loading import load_heads
 from eredu.families.mlx_lm_patches import patch_layers, patch_target
 from eredu.families.prediction_heads import PredictionHeads
@@ -134,9 +134,8 @@ def _load_decoder(opened: OpenedCheckpoint, *, wide: bool, split: Split | None) 
         case OpenedDirectory():
             apart = opened.head_names.__contains__
             return load_directory(opened.path, apart=apart, wide=wide, decoder=opened.decoder, split=split)[0]
-        case OpenedGguf() if opened.path.suffix == ".gguf":
+        case OpenedGguf():
             return load_gguf(opened.header)[0]
-    raise CheckpointError(f"{opened.path} is neither a directory with config.json nor a .gguf file")
 
 
 def _caster(dtype: str) -> Callable[[Any], Any]:

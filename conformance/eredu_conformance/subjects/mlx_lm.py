@@ -83,10 +83,10 @@ class MlxLmSubject:
 def _model(place: Path) -> Any:
     if place.is_dir():
         return load_model(place)[0]
-    from eredu.checkpoints.gguf_header import read_gguf_header  # noqa: PLC0415 (a directory needs nothing of eredu)
+    from eredu.checkpoints.gguf_set import read_gguf  # noqa: PLC0415 (a directory needs nothing of eredu)
     from eredu.mlx.gguf import load_gguf  # noqa: PLC0415 (likewise)
 
-    return load_gguf(read_gguf_header(place))[0]
+    return load_gguf(read_gguf(place))[0]
 
 
 def _tokens(run: Run, request: Request) -> Iterator[tuple[int, bool]]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from eredu.checkpoints.gguf_set import read_gguf
 from eredu.contract.events import EventSink
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
 from eredu.loaded import LoadedModel
@@ -125,7 +126,11 @@ def vars_of(options: Any) -> dict[str, Any]:
 
 def content_digest(path: Path) -> str:
     """SHA-256 over the names and bytes of everything in a checkpoint that can change its output."""
-    files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.suffix in WEIGHED_SUFFIXES)
+    files: Sequence[Path]
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in WEIGHED_SUFFIXES)
+    else:
+        files = read_gguf(path).files
     whole = hashlib.sha256()
     for file in files:
         digest = hashlib.sha256()

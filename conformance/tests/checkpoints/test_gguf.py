@@ -1,4 +1,6 @@
+import os
 import struct
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eredu.checkpoints.caches import CacheKind, Rollback
-from eredu.checkpoints.gguf_header import read_gguf_header
+from eredu.checkpoints.gguf_header import MAX_ITEMS, read_gguf_header
 from eredu.checkpoints.names import target_path
 from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CheckpointError
+from eredu.contract.message import MOST_CHARACTERS
 
 WriteGguf = Callable[..., Path]
 
@@ -185,7 +188,7 @@ def test_numbers_that_lie(write_gguf: WriteGguf, at: int, form: str, value: int,
         (b"token_embd.weight", 0, "<I", 5, "5 dimensions"),
         (b"token_embd.weight", 4, "<Q", 33, "blocks of 32 do not divide"),
         (b"token_embd.weight", 4, "<Q", 2**40, "cut short"),
-        (b"token_embd.weight", 20, "<I", 999, "unknown type 999"),
+        (b"token_embd.weight", 20, "<I", 999, "GGML type 999, which eredu does not know"),
         (b"token_embd.weight", 24, "<Q", 2**40, "cut short"),
         (b"tokenizer.ggml.add_bos_token", 0, "<I", 77, "unknown type 77"),
         (b"tokenizer.ggml.scores", 8, "<Q", 2**60, "items of 'tokenizer.ggml.scores'"),
@@ -240,3 +243,71 @@ def test_the_minimal_file_is_whole(tmp_path: Path) -> None:
     header = read_gguf_header(path)
     assert header.metadata == {"general.architecture": "llama", "nested": [[7, 8]]}
     assert [(tensor.name, tensor.shape) for tensor in header.tensors] == [("t", (8,))]
+
+
+def entry(key: str, kind: int, item: int, length: int) -> bytes:
+    head = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + spelled(key)
+    return head + (struct.pack("<IIQ", kind, item, length) if kind == 9 else struct.pack("<IQ", kind, length))
+
+
+@pytest.mark.parametrize(
+    ("start", "bytes_behind"),
+    [
+        (entry("numbers", 9, 0, 400_000_000), 400_000_000),
+        (entry("doubles", 9, 12, 50_000_000), 400_000_000),
+        (entry("texts", 9, 8, 400_000_000), 3_200_000_000),
+        (entry("arrays", 9, 9, 30_000_000), 400_000_000),
+        (entry("text", 8, 0, 400_000_000), 400_000_000),
+        (b"GGUF" + struct.pack("<IQQ", 3, 10_000_000, 0), 400_000_000),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 10_000_000), 400_000_000),
+    ],
+    ids=["numbers", "doubles", "texts", "arrays", "text", "tensors", "values"],
+)
+def test_what_a_sparse_file_announces_is_not_built(tmp_path: Path, start: bytes, bytes_behind: int) -> None:
+    path = tmp_path / "sparse.gguf"
+    path.write_bytes(start)
+    os.truncate(path, len(start) + bytes_behind)
+    tracemalloc.start()
+    with pytest.raises(CheckpointError, match="eredu reads"):
+        read_gguf_header(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+def test_many_arrays_add_up_to_one_bound(tmp_path: Path) -> None:
+    """No single array is too long here."""
+    path = tmp_path / "sparse.gguf"
+    once = struct.pack("<IIQ", 9, 0, MAX_ITEMS // 2) + bytes(MAX_ITEMS // 2)
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 3) + b"".join(spelled(key) + once for key in "abc"))
+    with pytest.raises(CheckpointError, match="eredu reads"):
+        read_gguf_header(path)
+
+
+@pytest.mark.parametrize(("second", "message"), [(0, "overlap"), (36, "no multiple of 32"), (64, None)])
+def test_tensors_lie_apart_and_aligned(tmp_path: Path, second: int, message: str | None) -> None:
+    infos = b"".join(
+        spelled(name) + struct.pack("<IQIQ", 1, 8, 0, offset) for name, offset in (("t", 0), ("u", second))
+    )
+    head = b"GGUF" + struct.pack("<IQQ", 3, 2, 2) + KEYS + infos
+    path = tmp_path / "two.gguf"
+    path.write_bytes(head + bytes(-len(head) % 32) + bytes(128))
+    if message is None:
+        assert [tensor.offset % 32 for tensor in read_gguf_header(path).tensors] == [0, 0]
+        return
+    with pytest.raises(CheckpointError, match=message):
+        read_gguf_header(path)
+
+
+def test_messages_are_one_line_of_bounded_length(tmp_path: Path) -> None:
+    name = "n\n\x1b[31m\u202e" * 100_000
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, 2) + KEYS + struct.pack("<Q", len(name.encode())) + name.encode()
+    path = tmp_path / "long.gguf"
+    path.write_bytes(head + struct.pack("<IQIQ", 9, 8, 0, 0) + bytes(64))
+    with pytest.raises(CheckpointError) as raised:
+        read_gguf_header(path)
+    said = str(raised.value)
+    assert len(said) <= MOST_CHARACTERS
+    assert said.startswith(str(path))
+    assert said.endswith("fetch or convert the file again")
+    assert said.isprintable()

@@ -66,6 +66,7 @@ VALIDATION_LAYERS = ("evidence", "foreign", "measures", "workers", "session", "r
 LATE = {
     "eredu.model > eredu": "`import eredu` is quick: what loads a model is imported when one is loaded",
     "eredu.checkpoints.gguf_header > gguf": "slow, and only for GGUF files",
+    "eredu.mlx.gguf_tensors > gguf": "likewise",
     "eredu.commands.inspect > eredu.commands.probing": "MLX, which headers do not need",
     "eredu.commands.pair > eredu.engine.load": "MLX: what else is wrong with a command line is said at once",
     "eredu_validation.command.validate > eredu_validation.command.run": "MLX, which neither --help nor merge needs",
