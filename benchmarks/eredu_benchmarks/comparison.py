@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from eredu.commands.console import versions, work_progress
 from eredu.commands.pair import encode_prompt, load_pair, require_drafter
 from eredu.contract.errors import OptionError
 from eredu.contract.options import GenerationOptions
+from eredu.files.aside_file import require_writable, write_json
 from eredu_benchmarks.benchmark import BenchmarkPlan, align_all, compare
 from eredu_benchmarks.held_out import HeldOutChats
 from eredu_benchmarks.machine import describe_machine
@@ -56,7 +56,8 @@ def run_comparison(
         chat_count=alignment_chats,
     )
     chosen = PROMPTS if prompts is None else read_prompts(prompts)
-    check_writable(output)
+    if output is not None:
+        require_writable(output)
     target = load_pair(model, assistant, dtype=dtype, placement=placement, head=head)
     require_drafter(target)
     if peers and head is not None:
@@ -83,18 +84,8 @@ def run_comparison(
     }
     report = BenchmarkReport(facts, comparisons, alignments)
     if output is not None:
-        output.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")
+        write_json(output, report.to_json())
     return report
-
-
-def check_writable(path: Path | None) -> None:
-    """Raise `OptionError` before the work, not behind it, if the result cannot be written to `path`."""
-    if path is None:
-        return
-    try:
-        path.open("a", encoding="utf-8").close()
-    except OSError as error:
-        raise OptionError(f"--output {path} cannot be written: {error.strerror}; name a file elsewhere") from error
 
 
 def begin_step(bar: Progress, name: str, total: int) -> Callable[[], None]:

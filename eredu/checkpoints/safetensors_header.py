@@ -22,6 +22,14 @@ INDEX_NAME = "model.safetensors.index.json"
 PICKLE_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"})
 MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
+MAX_MARKS = 1 << 22
+"""Commas, colons and brackets of a header: a tensor takes about ten, and no file has 400,000 tensors. Memory and time
+go with them, and 100 MB can hold a hundred million."""
+MAX_DIMENSIONS = 64
+MOST_QUOTED = 200
+"""Characters of a name or an entry in a message."""
+MAX_SIZE = 1 << 63
+"""Past any dimension or offset."""
 
 BITS_OF_DTYPE = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
@@ -90,6 +98,12 @@ def _read_header(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _parse(path: Path, raw: bytes) -> dict[str, Any]:
+    marks = sum(raw.count(mark) for mark in (b",", b":", b"[", b"{"))
+    if marks > MAX_MARKS:
+        raise CheckpointError(
+            f"the header of {path} has {marks} commas, colons and brackets, far more than the tensors of one file; "
+            f"eredu reads {MAX_MARKS}: it is damaged, or no checkpoint. Fetch it again"
+        )
     try:
         header = json.loads(raw, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
@@ -110,15 +124,30 @@ def _tensor(path: Path, name: str, entry: Any) -> tuple[int, StoredTensor]:
     """First byte and description of one tensor."""
     match entry:
         case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [int(start), int(end)]} if (
-            dtype in BITS_OF_DTYPE and all(isinstance(n, int) and n >= 0 for n in shape) and 0 <= start <= end
+            dtype in BITS_OF_DTYPE and _are_sizes(shape) and _are_sizes([start, end]) and start <= end
         ):
             bits = math.prod(shape) * BITS_OF_DTYPE[dtype]
             if bits == 8 * (end - start):
                 return start, StoredTensor(name, tuple(shape), dtype, end - start, path.name)
     raise CheckpointError(
-        f"the header of {path} describes tensor {name!r} as {entry!r}; expected a known dtype, a shape, and "
-        "data_offsets that span just as many bytes: fetch the file again"
+        f"the header of {path} describes tensor {name[:MOST_QUOTED]!r} as {_quoted(entry)}; expected a known dtype, a "
+        "shape, and data_offsets that span just as many bytes: fetch the file again"
     )
+
+
+def _are_sizes(numbers: list[Any]) -> bool:
+    """Whether these are few and whole numbers from 0 to below `MAX_SIZE`; JSON's true is none."""
+    return len(numbers) <= MAX_DIMENSIONS and all(type(n) is int and 0 <= n < MAX_SIZE for n in numbers)
+
+
+def _quoted(entry: Any) -> str:
+    """An entry as JSON, the start of a long one: numbers of thousands of digits have no other end."""
+    text = ""
+    for piece in json.JSONEncoder(ensure_ascii=True).iterencode(entry):
+        text += piece[:MOST_QUOTED]
+        if len(text) > MOST_QUOTED:
+            return f"{text[:MOST_QUOTED]} ..."
+    return text
 
 
 def _back_to_back(path: Path, tensors: list[tuple[int, StoredTensor]], data_bytes: int) -> tuple[StoredTensor, ...]:

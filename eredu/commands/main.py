@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -16,13 +15,15 @@ from eredu.commands.fetch import fetch
 from eredu.commands.generate import generate
 from eredu.commands.inspect import inspect
 from eredu.commands.plugins import PluginGroup
+from eredu.contract.message import one_line
+from eredu.files.aside_file import NO_ROOM
 
 TRACEBACK_VARIABLE = "EREDU_TRACEBACK"
 """Environment variable that shows tracebacks of errors nobody foresaw."""
 
 EXIT_STATUSES = (
     "Exit status: 0 done; 1 a check failed; 2 could not run, with one message on stderr that says what to do; "
-    "130 interrupted (what was printed stays)."
+    "130 interrupted, 143 terminated (what was printed stays)."
 )
 
 app = typer.Typer(
@@ -73,19 +74,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(foreseen, int):
             print_error(str(error))
             return foreseen
+        if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
+            print_error(unprinted(error))
+            return ExitStatus.REFUSED
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
+        said = one_line(str(error))
         print_error(
-            f"{type(error).__name__}: {error} (nobody foresaw this: please report it with the output of the same "
+            f"{type(error).__name__}: {said} (nobody foresaw this: please report it with the output of the same "
             f"command under {TRACEBACK_VARIABLE}=1)"
         )
         return ExitStatus.REFUSED
     return ExitStatus.OK
 
 
-def run() -> None:
-    """Entry point of the console script."""
-    if hasattr(signal, "SIGPIPE"):
-        # A reader that has read enough (`| head`) ends this process silently, as it ends every other filter.
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    sys.exit(main())
+def finish_output(status: int) -> int:
+    """Write out what was printed; return the exit status, another one where that cannot be written."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        print_error(unprinted(error))
+        # What is left would be tried again, and fail again, when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitStatus.REFUSED
+    return status
+
+
+def unprinted(error: OSError) -> str:
+    """Standard output cannot be written, in words. All files of results raise errors of their own."""
+    return f"standard output cannot be written: {error.strerror or error}; free some room, or send it elsewhere"

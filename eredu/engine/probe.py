@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.checkpoints.names import cache_directory
-from eredu.contract.errors import CapabilityError, CheckpointError, TokenizerError
+from eredu.contract.errors import CapabilityError, CheckpointError, OutputError, TokenizerError
 from eredu.engine.alignment import FollowedRows, TargetRows, follow
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.families.filling import parameters_of
 from eredu.families.prediction_heads import PredictionHeads
+from eredu.files.aside_file import write_json
 from eredu.mlx.models import FittedModel
 from eredu.text.tokenizer import Tokenizer
 
@@ -229,9 +230,9 @@ def probe_path(heads: PredictionHeads, target: FittedModel, tokenizer: Tokenizer
 def remember(found: HeadProbe, heads: PredictionHeads, target: FittedModel, tokenizer: Tokenizer) -> None:
     """Keep a probe for the next load. A folder that cannot be written costs another probe, and changes no result."""
     path = probe_path(heads, target, tokenizer)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, OutputError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found.to_json(), indent=2) + "\n", encoding="utf-8")
+        write_json(path, found.to_json())
 
 
 def _recall(path: Path) -> HeadProbe | None:

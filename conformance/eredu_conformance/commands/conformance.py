@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import sys
@@ -13,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from eredu.files.aside_file import AsideFile, require_writable, write_json, write_text
 from eredu_conformance.checks.check import Kind, Tier
 from eredu_conformance.commands.edge import CHECK_FAILED, CommandError, work_progress
 from eredu_conformance.protocol import SUBJECTS, Capabilities, ExpectedFailures, SubjectSource, read_expected_failures
@@ -104,6 +104,9 @@ def conformance(
         _print_list(plan)
         return
     source = SubjectSource(name=subject, command=command)
+    for file in (junit, as_json, html):
+        if file is not None:
+            require_writable(file)
     report = _conduct(source, plan, jobs or os.cpu_count() or 1, expected)
     _write(report, junit=junit, as_json=as_json, html=html)
     _print(report)
@@ -174,8 +177,9 @@ def _print_faults(tier: str, jobs: int) -> int:
 
 def _write(report: Report, *, junit: Path | None, as_json: Path | None, html: Path | None) -> None:
     if junit is not None:
-        junit_tree(report).write(junit, encoding="utf-8", xml_declaration=True)
+        with AsideFile(junit) as file:
+            junit_tree(report).write(file, encoding="utf-8", xml_declaration=True)
     if as_json is not None:
-        as_json.write_text(json.dumps(report_record(report), indent=1) + "\n", encoding="utf-8")
+        write_json(as_json, report_record(report), indent=1)
     if html is not None:
-        html.write_text(html_page(report), encoding="utf-8")
+        write_text(html, html_page(report))

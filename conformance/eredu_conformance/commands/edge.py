@@ -1,4 +1,4 @@
-"""What the commands of this package share at their edge. They judge any engine, and import nothing of eredu."""
+"""What the commands of this package share at their edge. They judge any engine; eredu lends its file writer alone."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from eredu.commands.console import message_console, print_json
-from eredu.contract.errors import OptionError
+from eredu.files.aside_file import require_writable, write_json, write_text
 from eredu_validation.evidence.verdict import e_value_text, round_up
 from eredu_validation.report.html_report import page_of
 from eredu_validation.report.plots import require_plots
@@ -32,28 +31,23 @@ class Outputs:
     html_file: Path | None = None
 
     def check(self) -> None:
-        """Raise `OptionError` before the work, not behind it, for what cannot be written."""
+        """Raise `OutputError` before the work, not behind it, for what cannot be written."""
         for name, file in (("--json", self.json_file), ("--html", self.html_file)):
             if file is None or (name == "--json" and str(file) == "-"):
                 continue
-            try:
-                file.open("a", encoding="utf-8").close()
-            except OSError as error:
-                raise OptionError(
-                    f"{name} {file} cannot be written: {error.strerror}; name a file elsewhere"
-                ) from error
+            require_writable(file)
         if self.html_file is not None:
             require_plots()
 
     def give(self, result: dict[str, Any]) -> None:
         """Print and write a result."""
         if self.html_file is not None:
-            self.html_file.write_text(page_of(result), encoding="utf-8")
+            write_text(self.html_file, page_of(result))
         if str(self.json_file) == "-":
             print_json(result)
             return
         if self.json_file is not None:
-            self.json_file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+            write_json(self.json_file, result)
         print_result(result)
 
 

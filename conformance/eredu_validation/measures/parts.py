@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eredu.contract.errors import EvidenceError
+from eredu.files.aside_file import make_folder, write_json
 from eredu_validation.evidence import SubjectIdentity
 from eredu_validation.foreign.answers import LEFT_OUT
 from eredu_validation.measures.benefit import measure_benefit
@@ -58,11 +59,8 @@ class Parts:
 
     def write(self, place: Path, subject: SubjectIdentity) -> None:
         """Keep them in a folder, with whom they are about; whoever interrupts this finds the old ones or these."""
-        place.mkdir(parents=True, exist_ok=True)
-        made = place / f"{PARTS_NAME}.new"
-        record = {"subject": subject.record(), "parts": self.found}
-        made.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        made.replace(place / PARTS_NAME)
+        make_folder(place)
+        write_json(place / PARTS_NAME, {"subject": subject.record(), "parts": self.found})
 
     @classmethod
     def read(cls, place: Path, subject: SubjectIdentity) -> Parts:

@@ -1,5 +1,6 @@
 import json
 import struct
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from eredu.checkpoints.safetensors_header import INDEX_NAME, read_directory_headers, read_safetensors_header
+from eredu.checkpoints.safetensors_header import (
+    INDEX_NAME,
+    MAX_MARKS,
+    read_directory_headers,
+    read_safetensors_header,
+)
 from eredu.contract.errors import CheckpointError
+from eredu.contract.message import MOST_CHARACTERS
 
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
 PackTensors = Callable[[Shapes], bytes]
@@ -71,6 +78,10 @@ def entry(**changes: Any) -> dict[str, Any]:
         ({"a": entry(data_offsets=[-8, 0])}, "tensor 'a'"),
         ({"a": entry(data_offsets=[0])}, "tensor 'a'"),
         ({"a": "weights"}, "tensor 'a'"),
+        ({"a": entry(shape=[True, 2])}, "tensor 'a'"),
+        ({"a": entry(shape=[2.0])}, "tensor 'a'"),
+        ({"a": entry(shape=[1] * 64 + [2])}, "tensor 'a'"),
+        ({"a": entry(shape=[1 << 63, 0], data_offsets=[0, 0])}, "tensor 'a'"),
         ({"a": entry(data_offsets=[8, 16])}, "begins at byte 8 of the data; expected 0"),
         ({"a": entry(), "b": entry(data_offsets=[4, 12])}, "begins at byte 4 of the data; expected 8"),
         ({"a": entry(data_offsets=[0, 8], shape=[2]), "b": entry(data_offsets=[8, 16])}, "cut short"),
@@ -89,6 +100,30 @@ def test_huge_header_length_is_refused_before_it_is_read(tmp_path: Path) -> None
     path.write_bytes(b"\xff" * 8 + b"{}")
     with pytest.raises(CheckpointError, match="announces a header"):
         read_safetensors_header(path)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b'{"a":{"dtype":"F32","shape":[' + b",".join([b"9" * 400] * 5000) + b'],"data_offsets":[0,8]}}', "tensor 'a'"),
+        (b'{"a":{"dtype":"F32","shape":[' + b"9" * 5000 + b'],"data_offsets":[0,8]}}', "is damaged"),
+        (b'{"' + b"\\u001b[31m" * 300_000 + b'":3}', "tensor 'x1b"),
+        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "is damaged"),
+        (b'{"a":[' + b"1," * MAX_MARKS + b"1]}", "commas, colons and brackets"),
+    ],
+    ids=["shape", "digits", "name", "nesting", "numbers"],
+)
+def test_large_headers_cost_little_and_say_little(tmp_path: Path, raw: bytes, message: str) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", len(raw)) + raw + bytes(8))
+    begun = time.process_time()
+    with pytest.raises(CheckpointError) as raised:
+        read_safetensors_header(path)
+    said = str(raised.value).replace("\\", "")
+    assert message in said
+    assert len(said) <= MOST_CHARACTERS
+    assert said.isprintable()
+    assert time.process_time() - begun < 2
 
 
 @given(st.data())

@@ -113,7 +113,7 @@ def test_mismatched_tokenizer(refused: Refusal, pair: PairDirectories, tmp_path:
         (("--dtype", "int3"), "dtype was 'int3'"),
         (("--placement", "everywhere"), "placement was 'everywhere'"),
         (("--raw", "--system", "abc"), "--raw"),
-        (("--trace", "/no/such/folder/trace.jsonl"), "--trace /no/such/folder/trace.jsonl cannot be written"),
+        (("--trace", "/no/such/folder/trace.jsonl"), "/no/such/folder/trace.jsonl cannot be written"),
     ],
 )
 def test_bad_options(refused: Refusal, pair: PairDirectories, options: tuple[str, ...], said: str) -> None:
@@ -157,7 +157,7 @@ def test_bad_prompts(refused: Refusal, pair: PairDirectories, tmp_path: Path) ->
         (("--alignment-chats", "1"), "1 held-out chats"),
         (("--alignment", "/no/such/chats.npz"), "/no/such/chats.npz is no file of held-out chats"),
         (("--prompts", "/no/such/prompts.jsonl"), "/no/such/prompts.jsonl cannot be read"),
-        (("--output", "/no/such/folder/result.json"), "--output /no/such/folder/result.json cannot be written"),
+        (("--output", "/no/such/folder/result.json"), "/no/such/folder/result.json cannot be written"),
         (("--seed", "-1"), "seed was -1"),
     ],
 )

@@ -17,7 +17,7 @@ from eredu.commands.main import TRACEBACK_VARIABLE
 from eredu_conformance.crafted import PairDirectories
 
 CommandLine = Callable[..., Any]
-PROGRAM = (sys.executable, "-c", "from eredu.commands.main import run; run()")
+PROGRAM = (sys.executable, "-c", "from eredu.commands.entry import run; run()")
 
 
 def in_a_process(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:

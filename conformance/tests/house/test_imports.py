@@ -36,6 +36,7 @@ ROOM_ARROWS = {
     ("eredu_conformance.subjects", "eredu"),
     ("eredu_conformance.harness", "eredu"),
     ("eredu_conformance.faults.engine", "eredu"),  # faults are planted in it
+    ("eredu_conformance.commands", "eredu.files"),  # writes results as the library does, and uses nothing else of it
     ("eredu_validation.foreign", "eredu_conformance.protocol"),
     ("eredu_conformance.validator_power", "eredu"),
     ("eredu_conformance.validator_power", "eredu_validation"),  # plants faults that the validator must find
@@ -43,7 +44,7 @@ ROOM_ARROWS = {
 """Folders that may import more than their package: what of another one."""
 
 LAYERS = (
-    ("contract",),
+    ("contract", "files"),
     ("scheduling", "text", "checkpoints", "prepared", "results", "loaded", "portable families"),
     ("mlx",),
     ("families",),
@@ -67,6 +68,7 @@ LATE = {
     "eredu.model > eredu": "`import eredu` is quick: what loads a model is imported when one is loaded",
     "eredu.checkpoints.gguf_header > gguf": "slow, and only for GGUF files",
     "eredu.mlx.gguf_tensors > gguf": "likewise",
+    "eredu.commands.entry > eredu.commands.main": "signals are answered before anything is imported",
     "eredu.commands.inspect > eredu.commands.probing": "MLX, which headers do not need",
     "eredu.commands.pair > eredu.engine.load": "MLX: what else is wrong with a command line is said at once",
     "eredu_validation.command.validate > eredu_validation.command.run": "MLX, which neither --help nor merge needs",

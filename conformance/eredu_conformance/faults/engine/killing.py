@@ -24,7 +24,7 @@ NOT_PLANTED = 4
 """What a process exits with whose fault could not be planted."""
 _EARLY = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 """Whoever plants a fault imports eredu before pytest starts, and with it a plugin of pytest or two."""
-COMMAND = ("-c", "from eredu.commands.main import run; run()")
+COMMAND = ("-c", "from eredu.commands.entry import run; run()")
 """What Python runs for `eredu`."""
 _START = f"from {__name__} import plant_from; plant_from({{file!r}})\n"
 """The module that Python imports first in every process that finds it, those that a command starts included."""
