@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from eredu.files.aside_file import AsideFile, require_writable, write_json, write_text
 from eredu_conformance.checks.check import Kind, Tier
 from eredu_conformance.commands.edge import CHECK_FAILED, CommandError, work_progress
 from eredu_conformance.protocol import SUBJECTS, Capabilities, ExpectedFailures, SubjectSource, read_expected_failures
@@ -104,9 +103,7 @@ def conformance(
         _print_list(plan)
         return
     source = SubjectSource(name=subject, command=command)
-    for file in (junit, as_json, html):
-        if file is not None:
-            require_writable(file)
+    _require_writable(junit, as_json, html)
     report = _conduct(source, plan, jobs or os.cpu_count() or 1, expected)
     _write(report, junit=junit, as_json=as_json, html=html)
     _print(report)
@@ -175,7 +172,19 @@ def _print_faults(tier: str, jobs: int) -> int:
     return 0 if clean else CHECK_FAILED
 
 
+def _require_writable(*reports: Path | None) -> None:
+    if not any(reports):
+        return
+    from eredu.files.aside_file import require_writable  # noqa: PLC0415 (only where a report is written)
+
+    for file in reports:
+        if file is not None:
+            require_writable(file)
+
+
 def _write(report: Report, *, junit: Path | None, as_json: Path | None, html: Path | None) -> None:
+    from eredu.files.aside_file import AsideFile, write_json, write_text  # noqa: PLC0415 (likewise)
+
     if junit is not None:
         with AsideFile(junit) as file:
             junit_tree(report).write(file, encoding="utf-8", xml_declaration=True)

@@ -22,6 +22,7 @@ from eredu_conformance.checks.registry import all_checks
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.faults import FAULTS, Fault, fault_named
 from eredu_conformance.oracles import EXPERIMENTS, Experiment, complaint_of
+from eredu_conformance.runner.following import end_with_parent
 from eredu_conformance.runner.judging import judge
 from eredu_conformance.runner.result import Outcome
 from eredu_conformance.subjects.reference import ReferenceSubject
@@ -88,7 +89,9 @@ def kills(
         progress: Called with each kill, in order.
     """
     found, names = [], [fault.name for fault in faults]
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else nullcontext() as pool:
+    context = get_context("spawn")
+    workers = ProcessPoolExecutor(jobs, context, initializer=end_with_parent) if jobs > 1 else nullcontext()
+    with workers as pool:
         for each in map(kill, faults) if pool is None else pool.map(_kill_named, names):
             found.append(each)
             if progress is not None:

@@ -28,6 +28,7 @@ from eredu_conformance.protocol import (
     smoke,
 )
 from eredu_conformance.protocol.opening import SubjectSource
+from eredu_conformance.runner.following import end_with_parent
 from eredu_conformance.runner.judging import judge
 from eredu_conformance.runner.plan import Plan
 from eredu_conformance.runner.report import Report
@@ -103,6 +104,7 @@ _session: SubjectSession | None = None
 
 def _open_session(source: SubjectSource, place: Path) -> None:
     global _session  # noqa: PLW0603 - a worker process has one subject for its life
+    end_with_parent()
     subject = source.open()
     Finalize(None, subject.stop, exitpriority=1)
     _session = SubjectSession(subject, subject.start(), place / f"worker-{os.getpid()}")

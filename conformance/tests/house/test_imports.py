@@ -71,6 +71,7 @@ LATE = {
     "eredu.commands.entry > eredu.commands.main": "signals are answered before anything is imported",
     "eredu.commands.inspect > eredu.commands.probing": "MLX, which headers do not need",
     "eredu.commands.pair > eredu.engine.load": "MLX: what else is wrong with a command line is said at once",
+    "eredu_conformance.commands.conformance > eredu.files": "only where a report is written",
     "eredu_validation.command.validate > eredu_validation.command.run": "MLX, which neither --help nor merge needs",
     "eredu_validation.report.plots > matplotlib": "an extra",
     "eredu_benchmarks.command > eredu_benchmarks.comparison": "MLX, which --help does not need",
