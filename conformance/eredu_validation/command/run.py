@@ -52,6 +52,8 @@ def run_validation(request: ValidationRequest) -> int:
                 message_console().print(f"the parts measured so far are kept: --resume {place}", soft_wrap=True)
             raise
         with ledger:
+            if ledger.drawn_again:
+                message_console().print(f"{ledger.drawn_again:,} tokens are drawn again: the last run was killed")
             try:
                 bar.needed(goal.needed(ledger.content.header.terms))
                 with noting_loss(sharded, pool):

@@ -14,6 +14,7 @@ import numpy as np
 
 from eredu_validation.evidence.columns import Columns
 from eredu_validation.evidence.emission import Booleans, Floats
+from eredu_validation.evidence.kept_bets import Arrays, below, put_below
 from eredu_validation.evidence.payoff import Ratio, safe_log
 from eredu_validation.evidence.transforms import View
 
@@ -39,6 +40,28 @@ class Family(Protocol):
         """Take note of tokens, for later ones."""
         ...
 
+    def learned(self) -> Arrays:
+        """What it learned, whatever later tokens of other requests are bet on by; empty where it learns nothing."""
+        ...
+
+    def recall(self, arrays: Arrays) -> None:
+        """Go on from what was learned, as fresh as it is."""
+        ...
+
+
+class Unlearned:
+    """Bets that learn nothing, and so have nothing to keep."""
+
+    def learn(self, view: View) -> None:
+        """Nothing is learned."""
+
+    def learned(self) -> Arrays:
+        """Nothing."""
+        return {}
+
+    def recall(self, arrays: Arrays) -> None:
+        """Nothing is recalled."""
+
 
 Aim = Callable[[Columns], Floats]
 """Rows r, shape (n, V)."""
@@ -62,7 +85,7 @@ def unproposed(columns: Columns) -> Booleans:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(Unlearned):
     """Bets on one aim, with several fractions.
 
     Attributes:
@@ -89,9 +112,6 @@ class Fixed:
         logs = np.stack([ratio.log_growth(f, tolerance=tolerance) for f in self.fractions], axis=1)
         parts = [np.where(place(columns)[:, None], logs, 0.0) for _, place in self.places]
         return np.concatenate(parts, axis=1)
-
-    def learn(self, view: View) -> None:
-        """Nothing is learned."""
 
 
 def draft(columns: Columns) -> Floats:
@@ -211,9 +231,19 @@ class Joined:
         for member in self.members:
             member.learn(view)
 
+    def learned(self) -> Arrays:
+        """Of each member, under its number."""
+        parts = [put_below(member.learned(), str(number)) for number, member in enumerate(self.members)]
+        return {name: array for part in parts for name, array in part.items()}
+
+    def recall(self, arrays: Arrays) -> None:
+        """Each member its own."""
+        for number, member in enumerate(self.members):
+            member.recall(below(arrays, str(number)))
+
 
 @dataclass(frozen=True)
-class Support:
+class Support(Unlearned):
     """Bets on tokens of probability 0, which only a tolerance makes possible at all.
 
     Without a tolerance one such token refutes the null by itself, and these bets pay 1.
@@ -233,6 +263,3 @@ class Support:
             return np.zeros((len(view.columns), len(self.shares)))
         columns = [(1 + share / tolerance * impossible) / (1 + share) for share in self.shares]
         return safe_log(np.stack(columns, axis=1), possible=~impossible, tolerance=tolerance)
-
-    def learn(self, view: View) -> None:
-        """Nothing is learned."""

@@ -1,4 +1,4 @@
-"""Evidence as JSON values and back: tallies, crossings, increments. Integers stay exact, floats keep every bit.
+"""Evidence as JSON values and back: crossings, increments, batches. Integers stay exact, floats keep every bit.
 
 JSON has no infinity, so an infinite ln M is null.
 """
@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from eredu_validation.evidence.process import Crossing, Increment
-from eredu_validation.evidence.tally import StratumTally, Tally
-from eredu_validation.evidence.transforms import Order
+from eredu_validation.evidence.tally import tally_of_record, tally_record
+from eredu_validation.evidence.wave import Wave
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +22,12 @@ class Batch:
     Attributes:
         increment: What it added.
         next_request: The first request that no line of the ledger has any token of.
+        wave: The wave that its requests are of; None where none was planned.
     """
 
     increment: Increment
     next_request: int
+    wave: Wave | None = None
 
 
 def batch_record(batch: Batch) -> dict[str, Any]:
@@ -38,6 +40,7 @@ def batch_record(batch: Batch) -> dict[str, Any]:
         "peak": finite(increment.peak),
         "crossing": None if increment.crossing is None else asdict(increment.crossing),
         "next_request": batch.next_request,
+        "wave": None if batch.wave is None else asdict(batch.wave),
         "tally": tally_record(increment.tally),
     }
 
@@ -52,39 +55,8 @@ def batch_of(record: Mapping[str, Any]) -> Batch:
         peak=_number(record["peak"]),
         crossing=None if crossing is None else Crossing(**crossing),
     )
-    return Batch(increment=increment, next_request=record["next_request"])
-
-
-def tally_record(tally: Tally) -> dict[str, Any]:
-    """JSON-able."""
-    return {
-        "strata": {
-            name: {
-                "tokens": stratum.tokens,
-                "impossible": stratum.impossible,
-                "log_wealth": list(stratum.log_wealth),
-                "cells": {order.value: list(cells) for order, cells in stratum.cells.items()},
-            }
-            for name, stratum in tally.strata.items()
-        },
-        "pairs": {order.value: list(pairs) for order, pairs in tally.pairs.items()},
-    }
-
-
-def tally_of_record(record: Mapping[str, Any]) -> Tally:
-    """From JSON."""
-    return Tally(
-        strata={
-            name: StratumTally(
-                tokens=stratum["tokens"],
-                impossible=stratum["impossible"],
-                log_wealth=tuple(stratum["log_wealth"]),
-                cells={Order(order): tuple(cells) for order, cells in stratum["cells"].items()},
-            )
-            for name, stratum in record["strata"].items()
-        },
-        pairs={Order(order): tuple(pairs) for order, pairs in record["pairs"].items()},
-    )
+    wave = record["wave"]
+    return Batch(increment=increment, next_request=record["next_request"], wave=None if wave is None else Wave(**wave))
 
 
 def finite(value: float) -> float | None:

@@ -14,6 +14,7 @@ import numpy as np
 from eredu_validation.evidence.bets import Place
 from eredu_validation.evidence.columns import Columns
 from eredu_validation.evidence.emission import Floats, Integers
+from eredu_validation.evidence.kept_bets import Arrays
 from eredu_validation.evidence.payoff import Ratio
 from eredu_validation.evidence.transforms import Order, View
 
@@ -104,6 +105,28 @@ class Universal:
         np.add.at(self._seen, (index, tokens), 1.0)
         np.add.at(self._promised, (index[:, None], ids), columns.target)
 
+    def learned(self) -> Arrays:
+        """Contexts in the order of their rows, and what is not 0 in these rows."""
+        used = self._seen[: len(self._numbers) + 1], self._promised[: len(self._numbers) + 1]
+        places = [np.flatnonzero(array) for array in used]
+        return {
+            "contexts": np.array(list(self._numbers), dtype=np.int64),
+            "width": np.array(self._seen.shape[1]),
+            "seen places": places[0],
+            "seen": used[0].ravel()[places[0]],
+            "promised places": places[1],
+            "promised": used[1].ravel()[places[1]],
+        }
+
+    def recall(self, arrays: Arrays) -> None:
+        """See `learned`."""
+        self._numbers = {key: number for number, key in enumerate(arrays["contexts"].tolist(), start=1)}
+        width = int(arrays["width"])
+        if width:
+            self._make_rows(width)
+            np.put(self._seen, arrays["seen places"], arrays["seen"])
+            np.put(self._promised, arrays["promised places"], arrays["promised"])
+
     def _index(self, columns: Columns) -> Integers:
         """Rows of the counts; those of unknown contexts are made, or are row 0 where there is no more room."""
         keys = self.context(columns)
@@ -113,10 +136,13 @@ class Universal:
             if key not in self._numbers and (len(self._numbers) + 2) * width <= self.most_cells:
                 self._numbers[key] = len(self._numbers) + 1
         if not self._seen.shape[1]:
-            # All at once: the system gives memory where it is written, and growing would copy.
-            shape = max(1, self.most_cells // width), width
-            self._seen, self._promised = np.zeros(shape), np.zeros(shape)
+            self._make_rows(width)
         return np.array([self._numbers.get(key, 0) for key in keys.tolist()], dtype=np.int64)
+
+    def _make_rows(self, width: int) -> None:
+        # All at once: the system gives memory where it is written, and growing would copy.
+        shape = max(1, self.most_cells // width), width
+        self._seen, self._promised = np.zeros(shape), np.zeros(shape)
 
 
 def _ids(columns: Columns) -> Integers:
@@ -156,6 +182,14 @@ class Histogram:
         """Count."""
         cells = cells_of(view.uniforms[self.order], self.bins)
         np.add.at(self._counts, (view.columns.slots, cells), 1.0)
+
+    def learned(self) -> Arrays:
+        """The counts."""
+        return {"counts": self._counts}
+
+    def recall(self, arrays: Arrays) -> None:
+        """See `learned`."""
+        self._counts = arrays["counts"].copy()
 
 
 @dataclass
@@ -197,6 +231,14 @@ class Wave:
         wave = self._wave(view)[self.place(view.columns)]
         self._sum += float(wave.sum())
         self._squares += float((wave**2).sum())
+
+    def learned(self) -> Arrays:
+        """Both sums."""
+        return {"sums": np.array([self._sum, self._squares])}
+
+    def recall(self, arrays: Arrays) -> None:
+        """See `learned`."""
+        self._sum, self._squares = arrays["sums"].tolist()
 
     def _wave(self, view: View) -> Floats:
         return np.cos(np.pi * self.frequency * view.uniforms[self.order])

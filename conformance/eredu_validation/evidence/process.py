@@ -17,9 +17,10 @@ import numpy as np
 from eredu.contract.errors import EvidenceError
 from eredu_validation.evidence.columns import Columns, check_columns, columns_of
 from eredu_validation.evidence.emission import Emission, Floats
+from eredu_validation.evidence.kept_bets import KeptBets, below, put_below
 from eredu_validation.evidence.portfolio import Portfolio, portfolio
 from eredu_validation.evidence.resolution import MISS, Design
-from eredu_validation.evidence.tally import Tally, add_up, tally_of, uniforms_before
+from eredu_validation.evidence.tally import Tally, add_up, tally_of, tally_of_record, tally_record, uniforms_before
 from eredu_validation.evidence.transforms import Order, View
 
 LEAST_CHUNK, MOST_CHUNK = 32, 2048
@@ -136,32 +137,55 @@ class Evidence:
         terms: Terms,
         *,
         seeds: Sequence[int],
-        tally: Tally | None = None,
         crossing: Crossing | None = None,
         bets: Portfolio | None = None,
+        kept: KeptBets | None = None,
     ) -> None:
-        """Start, or go on from a tally.
+        """Start, or go on from what was kept.
 
         Args:
             terms: What is tested.
             seeds: Of the generator of V, non-negative. It is another generator than the subject's.
-            tally: What earlier sessions took. Bets keep their wealth, and those that learn begin to learn anew.
             crossing: Where an earlier session crossed.
-            bets: The portfolio; None makes the one of `eredu validate`.
+            bets: The portfolio, with nothing learned; None makes the one of `eredu validate`.
+            kept: What `keep` gave in an earlier session: this one goes on as that one would have.
+
+        Raises `EvidenceError` for what another portfolio kept.
         """
         self.terms = terms
         self.portfolio = bets or portfolio()
-        self.tally = tally or Tally()
+        self.tally = Tally()
         self.crossing = crossing
         self._log_weights = self.portfolio.log_weights
-        self._wealth = self.tally.log_wealth if self.tally.tokens else np.zeros(len(self._log_weights))
+        self._wealth = np.zeros(len(self._log_weights))
+        self._bits = np.random.PCG64([SALT, *seeds, 0])
+        self._generator = np.random.Generator(self._bits)
+        self._last: dict[int, dict[Order, float]] = {}
+        self._taking = False
+        if kept is not None:
+            self._recall(kept)
+
+    def keep(self) -> KeptBets | None:
+        """What a later session goes on from; None where an interruption left a batch taken in part."""
+        if self._taking:
+            return None
+        families = [put_below(s.family.learned(), str(number)) for number, s in enumerate(self.portfolio.stakes)]
+        arrays = {name: array for family in families for name, array in family.items()}
+        return KeptBets({**arrays, "wealth": self._wealth}, {"tally": tally_record(self.tally)})
+
+    def _recall(self, kept: KeptBets) -> None:
+        try:
+            self.tally, self._wealth = tally_of_record(kept.values["tally"]), kept.arrays["wealth"].copy()
+            for number, stake in enumerate(self.portfolio.stakes):
+                stake.family.recall(below(kept.arrays, str(number)))
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise EvidenceError(f"what the bets learned is of another portfolio ({error!r}); begin anew") from error
         if len(self._wealth) != len(self._log_weights):
             raise EvidenceError(
-                f"the tally holds {len(self._wealth)} bets and the portfolio {len(self._log_weights)}: the evidence "
-                "of another version cannot be continued; start anew"
+                f"{len(self._wealth)} bets were kept and the portfolio has {len(self._log_weights)}: the evidence of "
+                "another version cannot be continued; start anew"
             )
-        self._generator = np.random.default_rng([SALT, *seeds, self.tally.tokens])
-        self._last: dict[int, dict[Order, float]] = {}
+        self._bits.advance(self.tally.tokens)  # one number a token
 
     @property
     def log_e(self) -> float:
@@ -182,11 +206,13 @@ class Evidence:
         if isinstance(batch, Columns):
             check_columns(columns)
         parts, peak, first = [], -math.inf, 0
+        self._taking = True
         while first < len(columns):
             last = min(len(columns), first + self._chunk(columns.vocabulary))
             part, highest = self._take_chunk(columns.part(first, last))
             parts.append(part)
             peak, first = max(peak, highest), last
+        self._taking = False
         return Increment(
             tally=add_up(parts), tokens=self.tally.tokens, log_e=self.log_e, peak=peak, crossing=self.crossing
         )

@@ -14,6 +14,7 @@ import numpy as np
 
 from eredu_validation.evidence.columns import Columns
 from eredu_validation.evidence.emission import Floats, Integers
+from eredu_validation.evidence.kept_bets import Arrays
 from eredu_validation.evidence.learning import cells_of, log_density
 from eredu_validation.evidence.transforms import Order, View
 
@@ -68,6 +69,14 @@ class Serial:
         """Count."""
         cells = cells_of(view.uniforms[self.order], self.bins)
         np.add.at(self._counts, (self._partners(view), cells), 1.0)
+
+    def learned(self) -> Arrays:
+        """The counts; the memory is of single requests."""
+        return {"counts": self._counts}
+
+    def recall(self, arrays: Arrays) -> None:
+        """See `learned`."""
+        self._counts = arrays["counts"].copy()
 
     def _partners(self, view: View) -> Integers:
         """Row of the counts for each token: both kinds of place, and the cell of the partner's U."""

@@ -21,6 +21,7 @@ import numpy as np
 from eredu_validation.evidence.bets import proposed, residual, unproposed
 from eredu_validation.evidence.columns import Columns
 from eredu_validation.evidence.emission import Floats
+from eredu_validation.evidence.kept_bets import Arrays
 from eredu_validation.evidence.payoff import Ratio
 from eredu_validation.evidence.transforms import View
 
@@ -109,6 +110,13 @@ class Shared:
 
     def learn(self, view: View) -> None:
         """What a token says of its number is noted when the next one is bet on."""
+
+    def learned(self) -> Arrays:
+        """Nothing: each number is of one request."""
+        return {}
+
+    def recall(self, arrays: Arrays) -> None:
+        """Nothing is recalled."""
 
     def _beliefs_before(self, columns: Columns, sharing: Sharing, at_tokens: Floats) -> Floats:
         """The cells' chances before each token, shape (n, CELLS)."""

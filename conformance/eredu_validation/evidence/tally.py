@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -144,4 +145,36 @@ def _stratum_sum(parts: list[StratumTally]) -> StratumTally:
         impossible=sum(part.impossible for part in parts),
         log_wealth=_sums([part.log_wealth for part in parts]),
         cells={order: _counts([part.cells[order] for part in parts], BINS) for order in DIAGNOSED},
+    )
+
+
+def tally_record(tally: Tally) -> dict[str, Any]:
+    """JSON-able."""
+    return {
+        "strata": {
+            name: {
+                "tokens": stratum.tokens,
+                "impossible": stratum.impossible,
+                "log_wealth": list(stratum.log_wealth),
+                "cells": {order.value: list(cells) for order, cells in stratum.cells.items()},
+            }
+            for name, stratum in tally.strata.items()
+        },
+        "pairs": {order.value: list(pairs) for order, pairs in tally.pairs.items()},
+    }
+
+
+def tally_of_record(record: Mapping[str, Any]) -> Tally:
+    """From JSON."""
+    return Tally(
+        strata={
+            name: StratumTally(
+                tokens=stratum["tokens"],
+                impossible=stratum["impossible"],
+                log_wealth=tuple(stratum["log_wealth"]),
+                cells={Order(order): tuple(cells) for order, cells in stratum["cells"].items()},
+            )
+            for name, stratum in record["strata"].items()
+        },
+        pairs={Order(order): tuple(pairs) for order, pairs in record["pairs"].items()},
     )

@@ -7,6 +7,7 @@ processes may draw; the evidence is taken here, portion by portion in the order 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,26 @@ from eredu_validation.workers.worker_pool import Failure, WorkerPool
 
 SHARES = 4
 """Portions that the last requests of a wave are split into on a CPU, where few cost no more a token than many."""
+
+
+@dataclass
+class Pace:
+    """Lets something be done again and again, but for no more than a small share of the time.
+
+    Attributes:
+        share: The share.
+    """
+
+    share: float = 0.05
+    _due: float = 0.0
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Do it, unless it was done too shortly ago for what it costs."""
+        begun = time.monotonic()
+        if begun >= self._due:
+            work()
+            ended = time.monotonic()
+            self._due = ended + (ended - begun) / self.share
 
 
 @dataclass(frozen=True)
@@ -67,7 +88,7 @@ class LawRun:
                 f"a total variation of {self.goal.resolve} hides in the tolerance of {header.terms.tolerance:.2g}, "
                 "whatever is drawn; ask for a larger --resolve, or give --tokens"
             )
-        evidence = ledger.content.evidence()
+        evidence, keeping = ledger.evidence(), Pace()
         others = pool or WorkerPool(identity=header.identity)
         if not others.has_begun:
             others.begin(self.plan(ledger.content, needed), seed=header.seed, part=header.part)
@@ -81,11 +102,15 @@ class LawRun:
             return self.draw(header.seed, header.part, portion, on_tokens)
 
         tell()
-        while evidence.crossing is None and evidence.tally.tokens < needed:
-            portion, columns = others.next_drawn(draw, tell)
-            ledger.append(evidence.take(columns), next_request=portion.stop)
-            others.counted(portion, evidence.tally.tokens)
-            tell()
+        try:
+            while evidence.crossing is None and evidence.tally.tokens < needed:
+                portion, columns = others.next_drawn(draw, tell)
+                ledger.append(evidence.take(columns), next_request=portion.stop, wave=others.wave)
+                others.counted(portion, evidence.tally.tokens)
+                keeping.do(lambda: ledger.keep(evidence))
+                tell()
+        finally:
+            ledger.keep(evidence)
 
     def plan(self, content: LedgerContent | None, needed: int) -> WorkPlan[Columns | Failure]:
         """What is to be drawn towards so many tokens or more, behind what a ledger holds."""
@@ -97,6 +122,7 @@ class LawRun:
             length=self.subject.options.max_tokens,
             shares=SHARES if mx.default_device().type == mx.DeviceType.cpu else 1,
             settled=False,
+            begun=None if content is None else content.wave,
         )
 
     def draw(self, seed: int, part: int, portion: Portion, on_tokens: Callable[[int], None]) -> Columns:

@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from eredu_validation.evidence.wave import Wave
+
 MOST_AHEAD = 32
 """Portions that are drawn ahead of the evidence, at the most: what arrived is kept in memory."""
 
@@ -53,6 +55,7 @@ class WorkPlan(Generic[DrawnT]):
         shares: Into how many portions the rest of a wave is split at least, so that all processes end together; it
             may not depend on their number.
         settled: Whether `needed` is final; until then it is a lower bound, and only whole portions are dealt.
+        begun: The wave that an earlier session was in: this one goes on with it, if its goal is the same.
     """
 
     first: int
@@ -62,6 +65,7 @@ class WorkPlan(Generic[DrawnT]):
     length: int
     shares: int = 1
     settled: bool = True
+    begun: Wave | None = None
     _end: int = field(init=False)
     """Number of the request behind the wave."""
     _longest: int = field(init=False)
@@ -104,6 +108,11 @@ class WorkPlan(Generic[DrawnT]):
         self._open[portion] = drawn
 
     @property
+    def wave(self) -> Wave:
+        """The wave that is being drawn."""
+        return Wave(stop=self._end, longest=self._longest, needed=self.needed)
+
+    @property
     def waiting(self) -> list[DrawnT]:
         """What was drawn and is not counted yet."""
         return [drawn for drawn in self._open.values() if drawn is not None]
@@ -120,6 +129,9 @@ class WorkPlan(Generic[DrawnT]):
         self.taken = taken
 
     def _plan_wave(self) -> None:
+        if self.begun is not None and self.begun.needed == self.needed and self.begun.stop > self.first:
+            self._longest, self._end = self.begun.longest, self.begun.stop
+            return
         left = max(0, self.needed - self.taken)
         usual = min(self.length, self.taken / self.first) if self.taken else self.length
         self._longest = max(1, min(self.length, left))

@@ -16,6 +16,7 @@ from typing import Self
 
 from eredu.contract.errors import EreduError
 from eredu_validation.evidence import Columns, SubjectIdentity
+from eredu_validation.evidence.wave import Wave
 from eredu_validation.workers.work_plan import Portion, WorkPlan
 from eredu_validation.workers.worker_handle import WorkerHandle
 from eredu_validation.workers.worker_messages import Message, columns_of_message
@@ -84,6 +85,11 @@ class WorkerPool:
     def has_begun(self) -> bool:
         """Whether there is a run to draw for."""
         return self._plan is not None
+
+    @property
+    def wave(self) -> Wave:
+        """The wave that is being drawn."""
+        return self._begun.wave
 
     def pause(self) -> None:
         """Stop the others between two rounds, and return when they have stopped."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
+import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from eredu.contract.errors import EvidenceError
+from eredu.contract.errors import EvidenceError, OutputError
 from eredu_validation.evidence import (
     Columns,
     Evidence,
@@ -25,16 +28,18 @@ from eredu_validation.evidence import (
     merge,
     read_ledger,
 )
+from eredu_validation.evidence import ledger as ledger_module
 
 TERMS = Terms(alpha=0.05)
 
 
 def write(path: Path, columns: Columns, identity: SubjectIdentity, *, seed: int, batch: int = 500) -> LedgerContent:
     with Ledger.begin(path, identity, TERMS, seed=seed) as ledger:
-        evidence = ledger.content.evidence()
+        evidence = ledger.evidence()
         for first in range(0, len(columns), batch):
             step = evidence.take(columns.part(first, min(first + batch, len(columns))))
             ledger.append(step, next_request=int(columns.requests[min(first + batch, len(columns)) - 1]) + 1)
+        ledger.keep(evidence)
         return ledger.content
 
 
@@ -48,21 +53,153 @@ def test_what_is_read_is_what_was_written(tmp_path: Path, right: Columns, identi
     assert again.next_request == int(right.requests[-1]) + 1
 
 
-def test_two_sessions_are_one_run(tmp_path: Path, wrong: Columns, identity: SubjectIdentity) -> None:
-    """Counts and wealth go on; only what the learning bets learned starts afresh."""
-    path = tmp_path / "l.jsonl"
-    first = write(path, wrong.part(0, 700), identity, seed=1)
+def request_ends(columns: Columns) -> list[int]:
+    """Where each request of a stream ends: sessions take whole requests."""
+    requests = columns.requests
+    return [i for i in range(1, len(requests)) if requests[i] != requests[i - 1]]
+
+
+def take(ledger: Ledger, columns: Columns, cuts: list[int]) -> Evidence:
+    evidence = ledger.evidence()
+    for first, last in pairwise(cuts):
+        step = evidence.take(columns.part(first, last))
+        ledger.append(step, next_request=int(columns.requests[last - 1]) + 1)
+    ledger.keep(evidence)
+    return evidence
+
+
+@pytest.mark.parametrize("sessions", [2, 4])
+def test_sessions_are_one_run_bit_for_bit(
+    tmp_path: Path, wrong: Columns, identity: SubjectIdentity, sessions: int
+) -> None:
+    """Counts, wealth, what was learned, the random numbers: an interruption leaves no trace in any of them."""
+    ends = request_ends(wrong)
+    cuts = [0, *ends[:: max(1, len(ends) // 12)]]
+    assert len(cuts) > 8
+    with Ledger.begin(tmp_path / "whole.jsonl", identity, TERMS, seed=1) as ledger:
+        unbroken = take(ledger, wrong, cuts)
+    path, size = tmp_path / "l.jsonl", -(-(len(cuts) - 1) // sessions)
+    with Ledger.begin(path, identity, TERMS, seed=1) as ledger:
+        resumed = take(ledger, wrong, cuts[: size + 1])
+    for first in range(size, len(cuts) - 1, size):
+        with Ledger.resume(path, identity, TERMS) as ledger:
+            assert ledger.drawn_again == 0
+            resumed = take(ledger, wrong, cuts[first : first + size + 1])
+    whole, parts = read_ledger(tmp_path / "whole.jsonl"), read_ledger(path)
+    assert parts.batches == whole.batches
+    assert parts.crossing is not None
+    assert resumed.log_e == unbroken.log_e
+    one, other = resumed.keep(), unbroken.keep()
+    assert one is not None
+    assert other is not None
+    assert one.values == other.values
+    assert all(np.array_equal(array, other.arrays[name]) for name, array in one.arrays.items())
+    assert any(array.any() for name, array in one.arrays.items() if name.endswith("promised"))
+
+
+def test_what_was_not_kept_is_drawn_again(tmp_path: Path, right: Columns, identity: SubjectIdentity) -> None:
+    """A killed process kept the bets behind its first batch, and wrote down two more."""
+    path, ends = tmp_path / "l.jsonl", request_ends(right)
+    with Ledger.begin(path, identity, TERMS, seed=1) as ledger:
+        evidence = take(ledger, right, [0, ends[0]])
+        for first, last in pairwise(ends[:3]):
+            ledger.append(evidence.take(right.part(first, last)), next_request=int(right.requests[last - 1]) + 1)
+    before = read_ledger(path)
     with Ledger.resume(path, identity, TERMS) as ledger:
-        assert ledger.content == first
-        evidence = ledger.content.evidence()
-        assert evidence.log_e == pytest.approx(first.path[-1][1])
-        ledger.append(evidence.take(wrong.part(700, 2_000)), next_request=40)
-    book = read_ledger(path)
-    assert book.tally.tokens == 2_000
-    fixed = [index for index, owner in enumerate(evidence.portfolio.owners) if owner.name in {"leak", "residual"}]
-    whole = write(tmp_path / "whole.jsonl", wrong, identity, seed=1).tally
-    assert book.tally.log_wealth[fixed] == pytest.approx(whole.log_wealth[fixed], abs=1e-9)
-    assert book.crossing is not None
+        assert ledger.drawn_again == ends[2] - ends[0]
+        assert ledger.content.tally.tokens == ends[0]
+        take(ledger, right, ends[:3])
+    assert read_ledger(path).batches == before.batches
+
+
+def test_evidence_taken_in_part_is_not_kept(
+    tmp_path: Path, right: Columns, identity: SubjectIdentity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, ends = tmp_path / "l.jsonl", request_ends(right)
+    with Ledger.begin(path, identity, TERMS, seed=1) as ledger:
+        evidence = take(ledger, right, [0, ends[0]])
+        monkeypatch.setattr(Evidence, "_note_crossing", lambda *_: interrupt())
+        with pytest.raises(KeyboardInterrupt):
+            evidence.take(right.part(ends[0], ends[1]))
+        kept = sorted(tmp_path.iterdir())
+        ledger.keep(evidence)
+        assert sorted(tmp_path.iterdir()) == kept
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("change", ["remove", "alter"])
+def test_bets_that_are_not_those_of_the_ledger_are_refused(
+    tmp_path: Path, right: Columns, identity: SubjectIdentity, change: str
+) -> None:
+    path = tmp_path / "l.jsonl"
+    with Ledger.begin(path, identity, TERMS, seed=1) as ledger:
+        take(ledger, right, [0, request_ends(right)[0]])
+    (bets,) = tmp_path.glob("*.npz")
+    if change == "remove":
+        bets.unlink()
+    else:
+        bets.write_bytes(bets.read_bytes()[:-1] + b"!")
+    with pytest.raises(EvidenceError, match=rf"{bets.name}"):
+        Ledger.resume(path, identity, TERMS)
+    assert read_ledger(path).tally.tokens > 0, "what it says can be read and merged"
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path: Path, right: Columns, identity: SubjectIdentity) -> None:
+    path, ends = tmp_path / "l.jsonl", request_ends(right)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Ledger.begin(path, identity, TERMS, seed=1) as ledger:
+        evidence = take(ledger, right, [0, ends[0]])
+        whole = path.read_bytes()
+        step = evidence.take(right.part(ends[0], ends[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 100, hard))
+        try:
+            with pytest.raises(OutputError, match=rf"{path} cannot be written: File too large"):
+                ledger.append(step, next_request=9)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert path.read_bytes() == whole
+        ledger.append(step, next_request=9)
+    assert len(read_ledger(path).batches) == 2
+
+
+def changed(lines: list[bytes]) -> list[bytes]:
+    return [*lines[:2], lines[2].replace(b'"impossible":0', b'"impossible":1', 1), *lines[3:]]
+
+
+@pytest.mark.parametrize(
+    ("tamper", "line"),
+    [
+        (changed, 3),
+        (lambda lines: [*lines[:2], *lines[3:]], 3),
+        (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], 2),
+        (lambda lines: [*lines[:3], *lines[2:]], 4),
+        (lambda lines: [lines[0].replace(b'"seed":1', b'"seed":2'), *lines[1:]], 1),
+        (lambda lines: lines[1:], 1),
+        (lambda lines: [*lines[:2], b"{}", *lines[2:]], 3),
+        (lambda lines: [*lines[:2], b"", *lines[2:]], 3),
+    ],
+    ids=["changed", "cut out", "moved", "doubled", "header", "no header", "put in", "empty line"],
+)
+def test_a_tampered_line_is_named(
+    tmp_path: Path, right: Columns, identity: SubjectIdentity, tamper: Callable[[list[bytes]], list[bytes]], line: int
+) -> None:
+    path = tmp_path / "l.jsonl"
+    write(path, right, identity, seed=1, batch=200)
+    lines = path.read_bytes().split(b"\n")
+    assert len(lines) > 6
+    path.write_bytes(b"\n".join(tamper(lines)))
+    with pytest.raises(EvidenceError, match=rf"^line {line} of {path} is not what was written there"):
+        read_ledger(path)
+
+
+def test_a_ledger_of_the_earlier_form_is_called_that(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    path.write_text('{"record":"header","schema":"eredu-evidence-ledger/1","run":"a"}\n', encoding="utf-8")
+    with pytest.raises(EvidenceError, match=r"of the earlier form eredu-evidence-ledger/1, which keeps no bets"):
+        read_ledger(path)
 
 
 def test_ledgers_of_earlier_versions_go_on_with_their_own_numbers() -> None:
@@ -75,10 +212,10 @@ def test_half_a_line_at_the_end_is_cut_off(tmp_path: Path, right: Columns, ident
     path = tmp_path / "l.jsonl"
     book = write(path, right, identity, seed=1)
     whole = path.read_bytes()
-    path.write_bytes(whole + whole.splitlines()[-1][:200])
+    path.write_bytes(whole + whole.splitlines()[1][:200])
     assert read_ledger(path) == book
     with Ledger.resume(path, identity, TERMS) as ledger:
-        ledger.append(ledger.content.evidence().take(right.part(0, 10)), next_request=99)
+        ledger.append(ledger.evidence().take(right.part(0, 10)), next_request=99)
     assert read_ledger(path).tally.tokens == len(right) + 10
     assert path.read_bytes()[: len(whole)] == whole
 
@@ -90,7 +227,7 @@ def test_a_half_written_line_in_the_middle_is_an_error(
     write(path, right, identity, seed=1)
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([lines[0], lines[1][:100], *lines[2:], b""]))
-    with pytest.raises(EvidenceError, match="is no ledger of schema"):
+    with pytest.raises(EvidenceError, match=r"^line 2 of .* is not what was written there"):
         read_ledger(path)
 
 
@@ -126,13 +263,13 @@ def test_other_terms_are_refused(tmp_path: Path, right: Columns, identity: Subje
         Ledger.resume(path, identity, terms)
 
 
-def test_another_portfolio_is_refused(tmp_path: Path, right: Columns, identity: SubjectIdentity) -> None:
+def test_another_portfolio_is_refused(
+    tmp_path: Path, right: Columns, identity: SubjectIdentity, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "l.jsonl"
-    write(path, right.part(0, 100), identity, seed=1)
-    header, *rest = path.read_text().splitlines(keepends=True)
-    record = json.loads(header)
-    record["fingerprint"]["versions"]["portfolio"] = "older"
-    path.write_text("".join([json.dumps(record) + "\n", *rest]))
+    with monkeypatch.context() as older:
+        older.setattr(ledger_module, "portfolio_version", lambda: "older")
+        write(path, right.part(0, 100), identity, seed=1)
     with pytest.raises(EvidenceError, match=r"versions\.portfolio was \"older\""):
         Ledger.resume(path, identity, TERMS)
 
@@ -156,11 +293,12 @@ from pathlib import Path
 from eredu_validation.evidence import Emission, SubjectIdentity, Ledger, Stratum, Terms
 row = np.full(4, 0.25)
 with Ledger.begin(Path(sys.argv[1]), SubjectIdentity(target="t"), Terms(alpha=0.05), seed=1) as ledger:
-    evidence, request = ledger.content.evidence(), 0
+    evidence, request = ledger.evidence(), 0
     while True:
         stratum = Stratum(offset=0, proposals=0)
         batch = [Emission(token=i % 4, target=row, stratum=stratum, request=request, position=i) for i in range(50)]
         ledger.append(evidence.take(batch), next_request=(request := request + 1))
+        ledger.keep(evidence)
         print(evidence.tally.tokens, flush=True)
 """
 
@@ -168,7 +306,8 @@ with Ledger.begin(Path(sys.argv[1]), SubjectIdentity(target="t"), Terms(alpha=0.
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_an_interruption_loses_nothing_that_was_told(tmp_path: Path, stop: signal.Signals) -> None:
     path = tmp_path / "l.jsonl"
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+    heeding = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{WRITER}"
+    with subprocess.Popen([sys.executable, "-c", heeding, str(path)], stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         told = [int(writer.stdout.readline()) for _ in range(6)][-1]
         os.kill(writer.pid, stop)

@@ -137,7 +137,7 @@ def test_results_follow_their_schema(
     books = []
     for seed in (1, 2):
         with Ledger.begin(tmp_path / f"{seed}.jsonl", identity, TERMS, seed=seed) as ledger:
-            evidence = ledger.content.evidence()
+            evidence = ledger.evidence()
             ledger.append(evidence.take(columns.part(1_000 * (seed - 1), 1_000 * seed)), next_request=9)
             books.append(ledger.content)
     for result in (result_of_run(books[0]), result_of_merged(merge(books))):
@@ -151,7 +151,7 @@ def test_results_follow_their_schema(
 
 def test_an_infinite_e_value_is_null(tmp_path: Path, identity: SubjectIdentity) -> None:
     with Ledger.begin(tmp_path / "l.jsonl", identity, TERMS, seed=1) as ledger:
-        ledger.append(ledger.content.evidence().take(impossible()), next_request=1)
+        ledger.append(ledger.evidence().take(impossible()), next_request=1)
     result = result_of_run(ledger.content)
     jsonschema.validate(result, result_schema())
     assert result["verdict"]["log_e_value"] is None

@@ -20,6 +20,7 @@ from eredu.contract.errors import EreduError, EvidenceError, OptionError
 from eredu_validation.command import worker_count
 from eredu_validation.command.worker_count import automatic_workers, wanted_workers
 from eredu_validation.evidence import LEDGER_NAME, Columns, Emission, Stratum, SubjectIdentity, columns_of
+from eredu_validation.evidence.wave import Wave
 from eredu_validation.session.law_run import LawRun
 from eredu_validation.workers.work_plan import MOST_AHEAD, Portion, WorkPlan
 from eredu_validation.workers.worker import Worker
@@ -91,6 +92,30 @@ def test_a_goal_that_is_settled_late_changes_no_portion() -> None:
     late.settle(130)
     rest = [late.deal(), late.deal(), late.deal()]
     assert rest == [Portion(8, 4, 10), Portion(12, 1, 10), None]
+
+
+def drawn_to_the_end(plan: WorkPlan[int], needed: int) -> list[tuple[Portion, int, Wave]]:
+    """Every portion with the tokens after it and its wave; outputs are shorter than they may be, so waves follow."""
+    found = []
+    while plan.taken < needed:
+        portion = plan.deal()
+        assert portion is not None
+        plan.arrive(portion, 1)
+        taken = plan.taken + sum(min(portion.length, 2 + n % 5) for n in range(portion.first, portion.stop))
+        found.append((portion, taken, plan.wave))
+        plan.count(portion, taken)
+    return found
+
+
+def test_a_plan_goes_on_as_if_it_had_never_stopped() -> None:
+    whole = drawn_to_the_end(WorkPlan(first=0, taken=0, needed=240, batch=4, length=12, shares=4), 240)
+    assert len({wave for *_, wave in whole}) > 2
+    for number, (portion, taken, wave) in enumerate(whole[:-1], start=1):
+        plan: WorkPlan[int] = WorkPlan(
+            first=portion.stop, taken=taken, needed=100, batch=4, length=12, shares=4, settled=False, begun=wave
+        )
+        plan.settle(240)
+        assert drawn_to_the_end(plan, 240) == whole[number:]
 
 
 def test_what_was_given_back_is_dealt_again_and_nothing_counts_before_it() -> None:
