@@ -274,11 +274,14 @@ def _read_lines(path: Path) -> list[ChainedLine]:
     if not path.is_file():
         raise EvidenceError(f"there is no ledger at {path}; begin one, or name the place of an earlier run")
     data = path.read_bytes()
-    if UNCHAINED in data.partition(b"\n")[0]:
+    first = data.partition(b"\n")[0]
+    if UNCHAINED in first:
         raise EvidenceError(
             f"{path} is of the earlier form eredu-evidence-ledger/1, which keeps no bets; this eredu writes {SCHEMA}: "
             "begin the evidence anew in another folder"
         )
+    if f'"schema":"{SCHEMA}"'.encode() not in first:
+        raise EvidenceError(f"{path} is no ledger of schema {SCHEMA}: its first line does not say so")
     return read_chained(data, str(path))
 
 

@@ -109,7 +109,7 @@ def drawn_to_the_end(plan: WorkPlan[int], needed: int) -> list[tuple[Portion, in
 
 def test_a_plan_goes_on_as_if_it_had_never_stopped() -> None:
     whole = drawn_to_the_end(WorkPlan(first=0, taken=0, needed=240, batch=4, length=12, shares=4), 240)
-    assert len({wave for *_, wave in whole}) > 2
+    assert len({wave for *_, wave in whole}) == 2
     for number, (portion, taken, wave) in enumerate(whole[:-1], start=1):
         plan: WorkPlan[int] = WorkPlan(
             first=portion.stop, taken=taken, needed=100, batch=4, length=12, shares=4, settled=False, begun=wave
