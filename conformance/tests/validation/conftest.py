@@ -26,7 +26,8 @@ from eredu.engine.load import load_assistant, load_target
 from eredu_conformance.crafted import PairDirectories, crafted_pair
 from eredu_conformance.faults.engine.sampling import Q_LEFT_OUT, RESIDUAL_OF_THE_TARGET
 from eredu_conformance.zoo import zoo_member
-from eredu_validation.evidence import LEDGER_NAME
+from eredu_validation.evidence import LEDGER_NAME, read_ledger
+from eredu_validation.evidence.json_form import Batch
 from eredu_validation.measures.prompts import EncodedPrompt
 from eredu_validation.measures.subject import Subject
 
@@ -164,11 +165,11 @@ LAUNCHER = "from mlx._distributed_utils.launch import main; main()"
 
 @dataclass(frozen=True)
 class Launched:
-    """What the ranks printed, and the ledger that rank 0 kept."""
+    """What the ranks printed, and the batches of the ledger that rank 0 kept."""
 
     stdout: str
     stderr: str
-    ledger: list[str]
+    ledger: tuple[Batch, ...]
 
 
 def free_port(count: int) -> int:
@@ -213,7 +214,7 @@ def launch(pair: PairDirectories, tmp_path: Path) -> Callable[..., Launched]:
         start = started_by_launcher if dying is not None else partial(started_here, folder=tmp_path)
         stdout, stderr = start(count, [*command, *arguments])
         ledger = place / LEDGER_NAME
-        lines = ledger.read_text(encoding="utf-8").splitlines() if ledger.exists() else []
+        lines = read_ledger(ledger).batches if ledger.exists() else ()
         return Launched(stdout, stderr, lines)
 
     return run
