@@ -59,7 +59,7 @@ def test_four_ranks_of_which_one_is_killed(launch: Launch, law_only: LawOnly, tm
 def test_ranks_and_workers_are_two_ways(launch: Launch, tmp_path: Path) -> None:
     launched = launch(2, *ARGUMENTS, "--workers", "2")
     assert "--workers divides one machine" in launched.stderr
-    assert launched.ledger == []
+    assert launched.ledger == ()
 
 
 @pytest.mark.parametrize("losses", [[], ["rank 1 is lost"]])
