@@ -71,6 +71,12 @@ def part_paths(path: Path, count: int) -> tuple[Path, ...]:
     return tuple(path.with_name(f"{name['stem']}-{number:05}-of-{count:05}{ending}") for number in range(1, count + 1))
 
 
+def first_part(path: Path) -> Path:
+    """The first part of the set that a file is of by its name; the file itself where it is of none."""
+    name = PART.match(path.name)
+    return path if name is None else path.with_name(f"{name['stem']}-00001-of-{name['count']}{name['ending'] or ''}")
+
+
 def _require_whole(first: GgufHeader, tensors: tuple[PlacedTensor, ...]) -> None:
     total = first.metadata.get("split.tensors.count")
     names = {tensor.name for tensor in tensors}

