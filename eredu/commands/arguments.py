@@ -21,8 +21,8 @@ ModelOption = Annotated[
         "--model",
         "-m",
         metavar="NAME_OR_PATH",
-        help="The target: a Hugging Face directory, a GGUF file of the llama family, org/name of the Hugging Face cache, "
-        "or a name: "
+        help="The target: a Hugging Face directory, a GGUF file of the llama family, org/name of the Hugging Face "
+        "cache, or a name: "
         f"{', '.join(name for name in NAMES if name != DRAFT_NAME)}.",
         rich_help_panel=MODELS,
     ),
