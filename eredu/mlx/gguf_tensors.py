@@ -90,8 +90,12 @@ def _half(blocks: Bytes, first: int) -> NDArray[np.float16]:
 
 def _nibbles(packed: Bytes) -> NDArray[np.uint32]:
     """16 bytes of a block, whose halves are the weights i and i + 16, as four words of eight weights in order."""
-    ordered = np.concatenate([packed & 15, packed >> 4], axis=1)
-    return np.ascontiguousarray(ordered[:, 0::2] | ordered[:, 1::2] << 4).view(np.uint32)
+    pairs = np.ascontiguousarray(packed).view(np.uint16)
+    ordered = np.empty((len(packed), 16), np.uint8)
+    for half in (ordered[:, :8], ordered[:, 8:]):
+        half[:] = (pairs & 0xF) | ((pairs >> 4) & 0xF0)  # a weight of each of two bytes, side by side
+        pairs >>= 4
+    return ordered.view(np.uint32)
 
 
 def _q4_0(data: Bytes) -> dict[str, NDArray[Any]]:
