@@ -64,11 +64,13 @@ class OpenedGguf:
     def vocabulary_rows(self) -> int:
         """Rows of the embedding, or tokens where it is not there."""
         embedding = next((tensor for tensor in self.tensors if tensor.name == "token_embd.weight"), None)
-        if embedding is not None:
+        if embedding is not None and embedding.shape:
             return embedding.shape[0]
         tokens = self.header.metadata.get("tokenizer.ggml.tokens")
         if not isinstance(tokens, list):
-            raise CheckpointError(f"{self.path} has neither token_embd.weight nor tokens; expected a language model")
+            raise CheckpointError(
+                f"{self.path} has neither a matrix token_embd.weight nor tokens; expected a language model"
+            )
         return len(tokens)
 
     @property

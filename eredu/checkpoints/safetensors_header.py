@@ -28,8 +28,9 @@ go with them, and 100 MB can hold a hundred million."""
 MAX_DIMENSIONS = 64
 MOST_QUOTED = 200
 """Characters of a name or an entry in a message."""
-MAX_SIZE = 1 << 63
-"""Past any dimension or offset."""
+MAX_SIZE = 1 << 31
+"""Past any dimension that MLX holds; it would wrap round."""
+MAX_OFFSET = 1 << 63
 
 BITS_OF_DTYPE = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
@@ -124,7 +125,10 @@ def _tensor(path: Path, name: str, entry: Any) -> tuple[int, StoredTensor]:
     """First byte and description of one tensor."""
     match entry:
         case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [int(start), int(end)]} if (
-            dtype in BITS_OF_DTYPE and _are_sizes(shape) and _are_sizes([start, end]) and start <= end
+            dtype in BITS_OF_DTYPE
+            and _are_sizes(shape, MAX_SIZE)
+            and _are_sizes([start, end], MAX_OFFSET)
+            and start <= end
         ):
             bits = math.prod(shape) * BITS_OF_DTYPE[dtype]
             if bits == 8 * (end - start):
@@ -135,9 +139,9 @@ def _tensor(path: Path, name: str, entry: Any) -> tuple[int, StoredTensor]:
     )
 
 
-def _are_sizes(numbers: list[Any]) -> bool:
-    """Whether these are few and whole numbers from 0 to below `MAX_SIZE`; JSON's true is none."""
-    return len(numbers) <= MAX_DIMENSIONS and all(type(n) is int and 0 <= n < MAX_SIZE for n in numbers)
+def _are_sizes(numbers: list[Any], below: int) -> bool:
+    """Whether these are few and whole numbers from 0 on; JSON's true is none."""
+    return len(numbers) <= MAX_DIMENSIONS and all(type(n) is int and 0 <= n < below for n in numbers)
 
 
 def _quoted(entry: Any) -> str:

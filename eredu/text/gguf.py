@@ -43,7 +43,7 @@ def load_metadata(metadata: Mapping[str, Any]) -> Tokenizer:
     whose ids eredu cannot reproduce exactly.
     """
     model = metadata.get(f"{PREFIX}model")
-    if model not in {"gpt2", "llama"}:
+    if model not in ("gpt2", "llama"):
         raise TokenizerError(
             f"the GGUF's tokenizer model is {model!r}; eredu reads 'gpt2' (byte-level BPE) and 'llama' (SentencePiece "
             "BPE). Load the model's Hugging Face tokenizer.json instead"
@@ -68,10 +68,10 @@ def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
     if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) for token in tokens):
         raise TokenizerError(f"the GGUF has no list of strings {PREFIX}tokens; expected the token of every id")
     types = metadata.get(f"{PREFIX}token_type", [TokenType.NORMAL] * len(tokens))
-    if not isinstance(types, list) or len(types) != len(tokens):
+    if not isinstance(types, list) or len(types) != len(tokens) or not all(isinstance(kind, int) for kind in types):
         raise TokenizerError(
             f"the GGUF gives {len(tokens)} tokens and {len(types) if isinstance(types, list) else 'no'} token types; "
-            "expected one type for each token: the file is damaged"
+            "expected one whole number for each token: the file is damaged"
         )
     filler = {(f"[PAD{i}]", i) for i, kind in enumerate(types) if kind == TokenType.UNUSED}
     kept = [None if (token, i) in filler else token for i, token in enumerate(tokens)]
@@ -84,8 +84,10 @@ def _byte_level_encoder(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> 
     name = metadata.get(f"{PREFIX}pre")
     splitting = pre_tokenizer(name if isinstance(name, str) else "(none)")
     merges = metadata.get(f"{PREFIX}merges")
-    if not isinstance(merges, list):
-        raise TokenizerError(f"the GGUF has no list {PREFIX}merges; byte-level BPE cannot be applied without it")
+    if not isinstance(merges, list) or not all(isinstance(merge, str) for merge in merges):
+        raise TokenizerError(
+            f"the GGUF has no list of strings {PREFIX}merges; byte-level BPE cannot be applied without it"
+        )
     pairs = [tuple(merge.split(" ", 1)) for merge in merges]
     if not all(len(pair) == 2 for pair in pairs):
         raise TokenizerError(

@@ -5,20 +5,25 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
 import numpy as np
 import pytest
 
+from eredu.checkpoints.gguf_file import OpenedGguf
+from eredu.checkpoints.gguf_set import read_gguf
 from eredu.checkpoints.opening import open_checkpoint
 from eredu.commands.main import main
-from eredu.contract.errors import EreduError
+from eredu.contract.errors import CheckpointError, EreduError
 from eredu.contract.message import MOST_CHARACTERS
 from eredu.engine.checkpoint import load_checkpoint
+from eredu.mlx.gguf import load_gguf
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.zoo import zoo_member
 from eredu_conformance.zoo.mutating import mutate_one
@@ -144,3 +149,55 @@ def test_the_command_says_one_line(tmp_path: Path) -> None:
         assert status in {0, 2}
         assert said.getvalue().count("\n") == (status == 2), said.getvalue()
         assert "nobody foresaw" not in said.getvalue()
+
+
+CONFUSED = (
+    *(None, True, False, 0, 1, 2, 7, -1, 2**31, 2**64 - 1, 0.5, math.nan, math.inf, "", "gpt2", "llama", "x" * 5000),
+    *([], [1], [True], [0.5], ["a"], ["a b"], [""], [[1]], [["a"]], ["\x1b[0m"], [1] * len(LETTERS), LETTERS[::-1]),
+)
+"""Values of every kind that GGUF metadata can have."""
+
+
+def test_metadata_of_every_type_in_every_place(tmp_path: Path) -> None:
+    """A key whose value is of another type, or that is not there, or that is there and should not be."""
+    (tmp_path / "model.gguf").write_bytes(gguf_files(tmp_path)["model.gguf"])
+    header = read_gguf(tmp_path / "model.gguf")
+    keys = [
+        *header.metadata,
+        *(f"llama.{key}" for key in ("expert_count", "rope.freq_base", "rope.scaling.type", "rope.scaling.factor")),
+        *(f"llama.{key}" for key in ("attention.key_length", "attention.value_length", "rope.dimension_count")),
+        *(
+            f"llama.{key}"
+            for key in ("vocab_size", "attention.sliding_window", "nextn_predict_layers", "ssm.state_size")
+        ),
+        *(f"tokenizer.ggml.{key}_token_id" for key in ("bos", "eos", "eot", "eom", "padding", "unknown")),
+        *(f"tokenizer.ggml.{key}" for key in ("scores", "add_bos_token", "add_eos_token", "add_space_prefix")),
+        *(f"tokenizer.ggml.{key}" for key in ("precompiled_charsmap", "remove_extra_whitespaces")),
+    ]
+    refused = 0
+    for model in ("gpt2", "llama"):
+        for key in keys:
+            for value in CONFUSED:
+                metadata = {**header.metadata, "tokenizer.ggml.model": model, key: value}
+                if value is None:
+                    del metadata[key]
+                opened = OpenedGguf(header.path, replace(header, metadata=metadata))
+                try:
+                    refused += opened.report().not_loaded is not None
+                except EreduError:
+                    refused += 1
+                except Exception as error:
+                    raise AssertionError(f"{model}, {key} = {value!r}: {error!r}") from error
+    assert refused > 200
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (9,), (0, 0), (2**31, 0), (1, 1, 1, 9)])
+def test_an_embedding_of_any_shape(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    (tmp_path / "model.gguf").write_bytes(gguf_files(tmp_path)["model.gguf"])
+    header = read_gguf(tmp_path / "model.gguf")
+    tensors = tuple(replace(t, shape=shape) if t.name == "token_embd.weight" else t for t in header.tensors)
+    with pytest.raises(CheckpointError, match=r"token_embd\.weight"):
+        load_gguf(replace(header, tensors=tensors))
+    opened = OpenedGguf(header.path, replace(header, tensors=tensors))
+    assert "token_embd" in str(opened.not_loaded)
+    assert opened.report().vocabulary_rows in {*shape, len(LETTERS)}
