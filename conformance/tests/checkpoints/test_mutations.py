@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -151,7 +152,7 @@ def test_the_command_says_one_line(tmp_path: Path) -> None:
         assert "nobody foresaw" not in said.getvalue()
 
 
-CONFUSED = (
+CONFUSED: tuple[Any, ...] = (
     *(None, True, False, 0, 1, 2, 7, -1, 2**31, 2**64 - 1, 0.5, math.nan, math.inf, "", "gpt2", "llama", "x" * 5000),
     *([], [1], [True], [0.5], ["a"], ["a b"], [""], [[1]], [["a"]], ["\x1b[0m"], [1] * len(LETTERS), LETTERS[::-1]),
 )
