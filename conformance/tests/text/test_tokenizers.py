@@ -187,7 +187,7 @@ def test_template_tools(metadata: Metadata) -> None:
         ({"tokenizer.ggml.tokens": [1, 2]}, "no list of strings"),
         ({"tokenizer.ggml.token_type": [1]}, "49152 tokens and 1 token types"),
         ({"tokenizer.ggml.token_type": 5}, "49152 tokens and no token types"),
-        ({"tokenizer.ggml.merges": None}, "no list tokenizer.ggml.merges"),
+        ({"tokenizer.ggml.merges": None}, "no list of strings tokenizer.ggml.merges"),
         ({"tokenizer.ggml.merges": ["ab"]}, "not a pair"),
         ({"tokenizer.ggml.merges": ["no such"]}, "do not fit each other"),
         ({"tokenizer.ggml.eos_token_id": 49152}, "expected one of its 49152 ids"),
