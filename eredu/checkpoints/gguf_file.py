@@ -12,6 +12,8 @@ from eredu.checkpoints.caches import FULL, CacheKind, CacheReport, LayerCache, R
 from eredu.checkpoints.config import MAX_COUNT, MAX_LAYERS
 from eredu.checkpoints.family import Family
 from eredu.checkpoints.gguf_header import GgufHeader
+from eredu.checkpoints.gguf_llama import llama_config
+from eredu.checkpoints.gguf_types import require_decodable
 from eredu.checkpoints.heads import HeadReport, assistant_report, judge_claim
 from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.tensors import StoredTensor
@@ -123,6 +125,17 @@ class OpenedGguf:
         found = sum(".nextn." in tensor.name for tensor in self.tensors)
         return judge_claim(self.architecture, claimed, found, runs=False)
 
+    @property
+    def not_loaded(self) -> str | None:
+        """Why it cannot be loaded, tokenizer and all, in the words of loading; None where it can."""
+        try:
+            llama_config(self.header)
+            require_decodable(self.header)
+            _ = self.tokenizer
+        except (CheckpointError, TokenizerError) as error:
+            return str(error)
+        return None
+
     def report(self) -> CheckpointReport:
         """What inspection says of it. Raises `CheckpointError` for an unknown architecture."""
         caches, attention_heads = self.caches, self._number("attention.head_count")
@@ -142,6 +155,7 @@ class OpenedGguf:
             caches=caches,
             heads=self.heads,
             tensors=self.tensors,
+            not_loaded=self.not_loaded,
         )
 
     def _required(self, key: str) -> int:

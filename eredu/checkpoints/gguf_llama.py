@@ -76,6 +76,7 @@ def llama_config(header: GgufHeader) -> dict[str, Any]:
         "mlp_bias": "blk.0.ffn_gate.bias" in tensors,
     }
     _require_tensors(header, config)
+    _require_factors(config, tensors.get(FREQUENCIES))
     return config
 
 
@@ -126,6 +127,13 @@ def _count(header: GgufHeader, key: str, default: int | None = None) -> int:
     if found != int(found) or found >= 2**31:
         raise CheckpointError(f"{header.path} gives 'llama.{key}' as {found!r}; expected a whole number below 2**31")
     return int(found)
+
+
+def _require_factors(config: dict[str, Any], shape: tuple[int, ...] | None) -> None:
+    if shape not in (None, (config["head_dim"] // 2,)):
+        raise CheckpointError(
+            f"{FREQUENCIES} has shape {shape}; expected one factor for each of {config['head_dim'] // 2} pairs"
+        )
 
 
 def _require_plain_heads(header: GgufHeader, head_dim: int) -> None:

@@ -30,6 +30,7 @@ class CheckpointReport:
         caches: What the layers remember, and whether it can be rolled back.
         heads: Prediction heads, claimed and found.
         tensors: Every stored tensor.
+        not_loaded: Why eredu does not load it, in the words in which loading refuses it; None where it does.
     """
 
     path: str
@@ -47,6 +48,7 @@ class CheckpointReport:
     caches: tuple[CacheReport, ...]
     heads: HeadReport
     tensors: tuple[StoredTensor, ...]
+    not_loaded: str | None = None
 
     @property
     def size_bytes(self) -> int:

@@ -60,6 +60,7 @@ def report_table(report: CheckpointReport) -> Table:
         else "the target's",
         "context limit": "not stated" if report.context_limit is None else f"{report.context_limit:,} tokens",
         "caches": "\n".join(_cache_line(cache.to_json()) for cache in report.caches) or "none of its own",
+        "loads": "yes" if report.not_loaded is None else f"no: {report.not_loaded}",
         "exact rollback": "yes" if report.rolls_back_exactly else "no: speculation with it as target is refused",
         **head_rows(report.heads),
     }

@@ -66,10 +66,6 @@ def load_gguf(header: GgufHeader) -> tuple[LanguageModel, dict[str, Any]]:
 
 def _turn_by_factors(model: nn.Module, config: dict[str, Any], factors: mx.array) -> None:
     """Give every layer the file's own rotary frequencies."""
-    if factors.shape != (config["head_dim"] // 2,):
-        raise CheckpointError(
-            f"{FREQUENCIES} has shape {factors.shape}; expected one factor for each of {config['head_dim'] // 2} pairs"
-        )
     scaling = config["rope_scaling"]
     rope = FrequencyRope(config["rope_theta"], factors, 1.0 if scaling is None else 1.0 / scaling["factor"])
     for layer in model.layers:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.checkpoints.gguf_header import GgufHeader, PlacedTensor
+from eredu.checkpoints.gguf_types import require_decodable
 from eredu.contract.errors import CheckpointError
 
 Bytes = NDArray[np.uint8]
@@ -26,7 +27,7 @@ Decoder = Callable[[Bytes], dict[str, NDArray[Any]]]
 GROUP = 32
 SLICE_CELLS = 1 << 24
 """Weights that are decoded at a time, so that their float32 form stays small."""
-WHOLE = {"F32": np.float32, "F16": np.float16, "I8": np.int8, "I16": np.int16, "I32": np.int32, "I64": np.int64}
+PLAIN = {"F32": np.float32, "F16": np.float16, "I8": np.int8, "I16": np.int16, "I32": np.int32, "I64": np.int64}
 """Types whose bytes are the array's."""
 
 
@@ -35,12 +36,7 @@ def read_gguf_tensors(header: GgufHeader) -> dict[str, mx.array]:
 
     Raises `CheckpointError` for types that cannot be decoded, all before anything is read, and for unreadable files.
     """
-    for tensor in header.tensors:
-        if not _is_decodable(tensor):
-            raise CheckpointError(
-                f"{header.path} stores {tensor.name!r} as {tensor.dtype}, which eredu does not decode; take a file of "
-                "another quantisation, or the SafeTensors directory"
-            )
+    require_decodable(header)
     arrays: dict[str, mx.array] = {}
     for file in header.files:
         for tensor, data in _stored(file, [tensor for tensor in header.tensors if tensor.file == file.name]):
@@ -58,19 +54,10 @@ def _stored(file: Path, tensors: list[PlacedTensor]) -> Iterator[tuple[PlacedTen
         raise CheckpointError(f"{file} could not be read: {error}") from error
 
 
-def _is_decodable(tensor: PlacedTensor) -> bool:
-    if tensor.dtype in WHOLE or tensor.dtype in PACKED or tensor.dtype in {"BF16", "F64"}:
-        return True
-    from gguf import GGMLQuantizationType  # noqa: PLC0415 (slow to import)
-    from gguf.quants import _type_traits  # noqa: PLC0415 (likewise)
-
-    return GGMLQuantizationType[tensor.dtype] in _type_traits
-
-
 def _decode(tensor: PlacedTensor, data: Bytes) -> dict[str, mx.array]:
     name, shape = tensor.name, tensor.shape
-    if tensor.dtype in WHOLE:
-        return {name: mx.array(data.view(WHOLE[tensor.dtype]).reshape(shape))}
+    if tensor.dtype in PLAIN:
+        return {name: mx.array(data.view(PLAIN[tensor.dtype]).reshape(shape))}
     if tensor.dtype == "F64":
         return {name: mx.array(data.view(np.float64).astype(np.float32).reshape(shape))}
     if tensor.dtype == "BF16":

@@ -67,6 +67,7 @@ VALIDATION_LAYERS = ("evidence", "foreign", "measures", "workers", "session", "r
 LATE = {
     "eredu.model > eredu": "`import eredu` is quick: what loads a model is imported when one is loaded",
     "eredu.checkpoints.gguf_header > gguf": "slow, and only for GGUF files",
+    "eredu.checkpoints.gguf_types > gguf": "likewise",
     "eredu.mlx.gguf_tensors > gguf": "likewise",
     "eredu.commands.entry > eredu.commands.main": "signals are answered before anything is imported",
     "eredu.commands.fetch > eredu.commands.hub_download": "slow to import",

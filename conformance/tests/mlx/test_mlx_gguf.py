@@ -19,6 +19,7 @@ from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 
 from eredu.checkpoints.gguf_set import read_gguf
+from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.errors import CheckpointError
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.mlx.adapter import load_directory
@@ -221,8 +222,10 @@ def test_linear_scaling_and_frequencies_multiply(tmp_path: Path) -> None:
 )
 def test_files_that_are_no_llama_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     write(tmp_path / "model.gguf", DECODER, **options)
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(CheckpointError, match=message) as raised:
         load_gguf(read_gguf(tmp_path / "model.gguf"))
+    said = open_checkpoint(tmp_path / "model.gguf").not_loaded  # type: ignore[union-attr]
+    assert said == str(raised.value), "inspection says what loading says"
 
 
 def random_blocks(kind: Type, rows: int, columns: int) -> NDArray[np.uint8]:
