@@ -59,6 +59,7 @@ def test_json_form_is_stable(write_directory: WriteDirectory) -> None:
         "files": ["model.safetensors"],
         "caches": [{"kind": "full-attention", "layers": 2, "window": None, "rollback": "exact"}],
         "rolls_back_exactly": True,
+        "not_loaded": None,
         "mtp": {
             "claimed": 0,
             "tensors": 0,
