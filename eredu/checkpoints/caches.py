@@ -128,7 +128,10 @@ def by_layer_types(
     if types is None:
         return [FULL] * config.layers if default is None else default
     if len(types) != config.layers:
-        raise CheckpointError(f"{config.path} names {len(types)} layer_types for {config.layers} layers")
+        raise CheckpointError(
+            f"{config.path} gives num_hidden_layers as {config.layers}, and names {len(types)} layer_types; expected "
+            "one for each layer"
+        )
     known: dict[str, Callable[[], LayerCache]] = {
         "full_attention": lambda: FULL,
         "sliding_attention": lambda: window_of(config),

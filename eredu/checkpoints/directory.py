@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from eredu.checkpoints.agreement import TIED, require_agreement, ties_embeddings
 from eredu.checkpoints.caches import CacheReport, LayerCache, summarize_caches
-from eredu.checkpoints.config import ModelConfig, read_config
+from eredu.checkpoints.config import NESTED, ModelConfig, read_config
 from eredu.checkpoints.family import Family, HeadClaim
+from eredu.checkpoints.head_files import find_head_files, prefixed_names, published_names
 from eredu.checkpoints.heads import HeadReport, broken_assumption, decide_heads
 from eredu.checkpoints.layout import Layout, head_layouts
 from eredu.checkpoints.report import CheckpointReport
+from eredu.checkpoints.rotary import with_flat_rotary
 from eredu.checkpoints.safetensors_header import SafetensorsHeader, read_directory_headers
 from eredu.checkpoints.tensors import StoredTensor
 from eredu.contract.errors import CapabilityError, CheckpointError
@@ -25,8 +27,6 @@ from eredu.text.tokenizer import Tokenizer
 
 CONTEXT_KEYS = ("max_position_embeddings", "max_sequence_length", "seq_length")
 """Keys of config.json that may state how many tokens the model was made for."""
-WRAPPERS = re.compile(r"^(?:model\.|language_model\.|backbone\.)+")
-"""What classes that wrap a decoder put in front of the names of its tensors."""
 
 
 @dataclass(frozen=True)
@@ -64,26 +64,48 @@ class OpenedDirectory:
         )
 
     @cached_property
-    def headers(self) -> tuple[SafetensorsHeader, ...]:
-        """Headers of all weight files; those of heads alone may have any name."""
+    def trunk(self) -> tuple[SafetensorsHeader, ...]:
+        """Headers of exactly the files that the index names, or of all by their name; of heads alone of any name."""
         pattern = "*.safetensors" if self.config.holds_heads_alone else "model*.safetensors"
         return read_directory_headers(self.path, pattern)
 
     @cached_property
+    def _beside(self) -> tuple[tuple[SafetensorsHeader, ...], dict[str, str]]:
+        """Files of heads beside the trunk, and the published names of their tensors: see `head_files`."""
+        claim = self.head_claim
+        if claim is None or self.config.holds_heads_alone or published_names(self._trunk_names, claim):
+            return (), {}
+        return find_head_files(self.path, [header.path for header in self.trunk], claim)
+
+    @property
+    def _trunk_names(self) -> tuple[str, ...]:
+        return tuple(tensor.name for header in self.trunk for tensor in header.tensors)
+
+    @property
+    def headers(self) -> tuple[SafetensorsHeader, ...]:
+        """Headers of all files that are used: the trunk's, and those of heads beside it."""
+        return *self.trunk, *self._beside[0]
+
+    @cached_property
     def tensors(self) -> tuple[StoredTensor, ...]:
-        """Tensors of all weight files."""
+        """Tensors of all files that are used."""
         return tuple(tensor for header in self.headers for tensor in header.tensors)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """Of tokenizer.json and the files beside it."""
-        config = self.config.values if (self.path / "config.json").is_file() else {}
+        config = self.config.merged if (self.path / "config.json").is_file() else {}
         return load_directory(self.path, config)
 
     @property
     def vocabulary_rows(self) -> int:
         """`vocab_size`; heads alone project with their target's output."""
         return self.config.count("vocab_size", 0 if self.config.holds_heads_alone else None)
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the residual stream; for heads alone, of their target's."""
+        return self.config.count("hidden_size")
 
     @property
     def context_limit(self) -> int | None:
@@ -121,12 +143,12 @@ class OpenedDirectory:
         Wrappers' prefixes are gone. A directory of heads alone may have cut `mtp.` too, as mlx-vlm's does; it comes
         back.
         """
-        names = {tensor.name: WRAPPERS.sub("", tensor.name) for tensor in self.tensors}
-        prefixes = () if self.head_claim is None else self.head_claim.prefixes
-        found = {name: bare for name, bare in names.items() if bare.startswith(prefixes)}
+        if self.head_claim is None:
+            return {}
+        found = published_names(self._trunk_names, self.head_claim)
         if not found and self.config.holds_heads_alone:
-            return {name: f"mtp.{bare}" for name, bare in names.items()}
-        return found
+            return prefixed_names(self._trunk_names)
+        return found or self._beside[1]
 
     @cached_property
     def head_layouts(self) -> dict[str, Layout]:
@@ -136,6 +158,7 @@ class OpenedDirectory:
     @cached_property
     def heads(self) -> HeadReport:
         """Claim and tensors compared, and the facts of the files that hold them."""
+        self.check()
         report = decide_heads(self.config, self.family, self.head_claim, set(self.head_names.values()))
         if report.capability.is_ready:
             _ = self.head_layouts  # files that contradict themselves are refused
@@ -144,6 +167,7 @@ class OpenedDirectory:
     def report(self) -> CheckpointReport:
         """What inspection says of it. Raises `CheckpointError` for an unknown family."""
         config, caches = self.config, self.caches  # first, so that an unknown family is named before a key is missed
+        self.check()
         attention_heads = self._optional("num_attention_heads")
         return CheckpointReport(
             path=str(self.path),
@@ -152,16 +176,49 @@ class OpenedDirectory:
             tensors=self.tensors,
             heads=self.heads,
             layers=self.heads.claimed if config.holds_heads_alone else config.layers,
-            hidden_size=config.count("hidden_size"),
+            hidden_size=self.hidden_size,
             attention_heads=attention_heads,
             key_value_heads=self._optional("num_key_value_heads") or attention_heads,
             vocabulary_rows=self.vocabulary_rows,
             context_limit=self.context_limit,
-            tied_embeddings=not any(tensor.name.endswith("lm_head.weight") for tensor in self.tensors),
+            tied_embeddings=self.tied_embeddings,
             parameter_count=_parameter_count(config, self.tensors),
             quantization=_quantization(config),
             caches=caches,
         )
+
+    @property
+    def tied_embeddings(self) -> bool:
+        """Whether the output projection is the embedding; heads alone have none."""
+        return self.config.holds_heads_alone or ties_embeddings(self.config, self._trunk_names)
+
+    def check(self) -> None:
+        """Raise `CheckpointError` where config and tensors are not of one model; loading and inspection ask it first.
+
+        Heads alone are compared with their target when they meet.
+        """
+        self.config.require_numbers()
+        family = self.family
+        if self.config.holds_heads_alone or (family is not None and self.architecture in family.assistants):
+            return
+        prefixes = () if self.head_claim is None else self.head_claim.prefixes
+        heads = published_names(self._trunk_names, self.head_claim) if self.head_claim is not None and prefixes else {}
+        trunk = [tensor for header in self.trunk for tensor in header.tensors if tensor.name not in heads]
+        if family is not None:
+            _ = self.caches
+        if trunk:
+            require_agreement(self.config, family, trunk)
+            _ = self.tied_embeddings
+
+    @property
+    def decoder_config(self) -> dict[str, Any]:
+        """The config as the decoder's class is to read it: both levels alike, and tying as it was decided."""
+        return with_flat_rotary(self._with_tying(self.config.merged))
+
+    def _with_tying(self, config: dict[str, Any]) -> dict[str, Any]:
+        tied = {TIED: self.tied_embeddings}
+        nested = config.get(NESTED)
+        return {**config, **tied, **({NESTED: {**nested, **tied}} if isinstance(nested, dict) else {})}
 
     def require_assumed(self) -> None:
         """Raise `CapabilityError` where the config is not the model that mlx-lm's class computes."""
@@ -182,7 +239,7 @@ def _unknown(config: ModelConfig, what: str, known: Iterable[str]) -> Checkpoint
 
 def _quantization(config: ModelConfig) -> str | None:
     """In words: MLX's `quantization`, or the method that another library's `quantization_config` names."""
-    settings = config.values.get("quantization", config.values.get("quantization_config"))
+    settings = config.get("quantization", config.get("quantization_config"))
     if settings is None:
         return None
     if not isinstance(settings, Mapping):
@@ -214,7 +271,7 @@ def _parameter_count(config: ModelConfig, tensors: Sequence[StoredTensor]) -> in
 
 
 def _group_size(config: ModelConfig, layer: str) -> int:
-    settings = config.values.get("quantization", {})
+    settings = config.get("quantization", {})
     own = settings.get(layer) if isinstance(settings, Mapping) else None
     size = (own if isinstance(own, Mapping) else settings).get("group_size") if isinstance(settings, Mapping) else None
     if not isinstance(size, int) or isinstance(size, bool) or size <= 0:

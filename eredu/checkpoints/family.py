@@ -28,11 +28,13 @@ class HeadClaim:
         count: How many.
         prefixes: Prefixes of their tensors, without the wrappers' (`model.`, `language_model.`).
         required: Tensors that must be there, experts under one name whatever form they are stored in.
+        stated: Whether the config says so; else it is what the family publishes, and the tensors decide.
     """
 
     count: int
     prefixes: tuple[str, ...]
     required: tuple[str, ...]
+    stated: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,7 @@ class Family:
         assumed: Settings that mlx-lm's class takes for granted, by key: a config that says otherwise is another model.
             A missing key has the published default, which is what the class computes.
         decoders: Names under which mlx-lm has the decoder, by `model_type`, where they differ.
+        even_attention: Whether attention has the config's heads and width in every layer.
         gguf: Its architectures in GGUF files.
         gguf_assistants: Architectures in GGUF files of its assistants.
         gguf_cache: What every layer keeps, where the metadata of a GGUF do not show it.
@@ -77,6 +80,7 @@ class Family:
     assistants: tuple[str, ...] = ()
     assumed: Mapping[str, Any] = field(default_factory=dict)
     decoders: Mapping[str, str] = field(default_factory=dict)
+    even_attention: bool = False
     gguf: tuple[str, ...] = ()
     gguf_assistants: tuple[str, ...] = ()
     gguf_cache: LayerCache | None = None
@@ -87,9 +91,17 @@ class Family:
         return () if self.heads is None else self.model_types
 
 
-def claimed_heads(config: ModelConfig, key: str = "num_nextn_predict_layers", default: int = 0) -> int:
-    """Heads that a key claims. Raises `CheckpointError` for anything but a sensible whole number."""
-    return config.count(key, default, most=MAX_HEADS)
+COUNT_KEYS = ("num_nextn_predict_layers", "num_mtp_layers")
+"""Keys that count heads; Transformers writes the second for the first."""
+
+
+def claimed_heads(config: ModelConfig, *keys: str, default: int = 1) -> tuple[int, bool]:
+    """Heads that the first of these keys (`COUNT_KEYS` unless given) claims, and whether any does.
+
+    `default` is what the family publishes. Raises `CheckpointError` for anything but a sensible whole number.
+    """
+    stated = next((key for key in keys or COUNT_KEYS if config.get(key) is not None), None)
+    return (default, False) if stated is None else (config.count(stated, most=MAX_HEADS), True)
 
 
 def weights(prefix: str, *stems: str) -> list[str]:
@@ -104,7 +116,7 @@ def attention_weights(prefix: str) -> list[str]:
 
 def layers_behind_the_last(config: ModelConfig) -> HeadClaim:
     """The claim of families whose heads are decoder layers numbered on behind the target's."""
-    count, depth = claimed_heads(config), config.layers
+    (count, stated), depth = claimed_heads(config), config.layers
     prefixes = tuple(f"layers.{depth + i}." for i in range(count))
     stems = ("enorm", "hnorm", "eh_proj", "shared_head.norm", "input_layernorm", "self_attn.o_proj")
-    return HeadClaim(count, prefixes, tuple(name for prefix in prefixes for name in weights(prefix, *stems)))
+    return HeadClaim(count, prefixes, tuple(name for prefix in prefixes for name in weights(prefix, *stems)), stated)

@@ -74,6 +74,11 @@ class OpenedGguf:
         return len(tokens)
 
     @property
+    def hidden_size(self) -> int:
+        """`embedding_length`: width of the residual stream."""
+        return self._required("embedding_length")
+
+    @property
     def context_limit(self) -> int | None:
         """`context_length` of the architecture."""
         return self._number("context_length")
@@ -141,7 +146,7 @@ class OpenedGguf:
             container="gguf",
             family=self.architecture,
             layers=self._required("block_count"),
-            hidden_size=self._required("embedding_length"),
+            hidden_size=self.hidden_size,
             attention_heads=attention_heads,
             key_value_heads=self._number("attention.head_count_kv") or attention_heads,
             vocabulary_rows=self.vocabulary_rows,

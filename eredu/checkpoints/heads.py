@@ -6,20 +6,16 @@ capability, a part of the tensors is an error, and only the whole set counts. In
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 from eredu.checkpoints.config import ModelConfig
 from eredu.checkpoints.family import Family, HeadClaim
+from eredu.checkpoints.head_files import missing_tensors
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CheckpointError
 from eredu.contract.options import MAX_PROPOSALS
-
-_EXPERTS = re.compile(
-    r"^(.*)\.(?:experts(?:\.\d+)?|switch_mlp)\.(gate_up_proj|gate_proj|up_proj|down_proj)(?:\.weight)?$"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +64,16 @@ def decide_heads(
         return assistant_report(name, f"an assistant of the family {name}, which eredu does not run yet")
     if claim is None:
         return _nothing(f"the family {name} has no prediction heads; an independent draft model can propose for it")
-    present = {form for found in names for form in _forms(found)}
-    missing = [required for required in claim.required if required not in present]
+    missing = missing_tensors(names, claim)
     if claim.count and names and missing:
         raise CheckpointError(
-            f"{config.path} claims {claim.count} prediction heads, and of their tensors {len(missing)} are missing, "
+            f"{config.path} claims {_heads(claim.count)}, and of their tensors {len(missing)} are missing, "
             f"such as {missing[0]}: the checkpoint is incomplete. Fetch all its weight files, or a conversion that "
             "keeps the heads"
         )
     runs = family is not None and family.heads is not None and family.heads.runs
-    report = replace(judge_claim(name, claim.count, len(names), runs=runs), stated_depth=stated_depth(config))
+    claimed = claim.count if claim.stated or names else 0
+    report = replace(judge_claim(name, claimed, len(names), runs=runs), stated_depth=stated_depth(config))
     broken = broken_assumption(config, family)
     if broken is None or not report.capability.is_ready:
         return report
@@ -98,15 +94,18 @@ def judge_claim(family: str, claimed: int, tensors: int, *, runs: bool) -> HeadR
         return _nothing(f"the checkpoint claims no prediction head{stray}", tensors=tensors)
     if not tensors:
         return _nothing(
-            f"the checkpoint claims {claimed} prediction heads and ships none of their tensors, as many converted "
-            "checkpoints do",
+            f"the checkpoint claims {_heads(claimed)} and ships none of their tensors, as many converted "
+            "checkpoints do; give a directory that holds them with --head (head=… in the library), such as the "
+            "original's folder",
             claimed=claimed,
         )
-    there = f"{claimed} prediction heads are there"
+    there = f"{_heads(claimed)} {'is' if claimed == 1 else 'are'} there"
     if runs:
         return HeadReport(claimed, tensors, MtpCapability.ready(MtpCheckpointKind.EMBEDDED), there)
     unsupported = MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, family)
-    return HeadReport(claimed, tensors, unsupported, f"{there}, and eredu does not run the heads of {family} yet")
+    return HeadReport(
+        claimed, tensors, unsupported, f"{there}: {family} is published with heads that eredu does not run yet"
+    )
 
 
 def assistant_report(family: str, reason: str) -> HeadReport:
@@ -135,13 +134,8 @@ def broken_assumption(config: ModelConfig, family: Family | None) -> str | None:
     return None
 
 
-def _forms(name: str) -> tuple[str, ...]:
-    """What a stored name stands for: itself, or the projections of all experts, in whichever of three forms."""
-    found = _EXPERTS.match(name)
-    if found is None:
-        return (name,)
-    projections = ("gate_proj", "up_proj") if found[2] == "gate_up_proj" else (found[2],)
-    return tuple(f"{found[1]}.experts.{projection}.weight" for projection in projections)
+def _heads(count: int) -> str:
+    return f"{count} prediction {'head' if count == 1 else 'heads'}"
 
 
 def _nothing(reason: str, *, claimed: int = 0, tensors: int = 0) -> HeadReport:

@@ -17,6 +17,9 @@ from eredu.contract.errors import CheckpointError
 
 MAKERS_FORMATS = frozenset({"pt", "np", "tf", "flax"})
 MLX_FORMAT = "mlx"
+KEEPS_NORMS = "optiq/"
+"""Folder of the heads that OptiQ's converter sets apart: packed by MLX, with their norms as the makers stored them, as
+engines that load both sorts report."""
 
 
 class Layout(StrEnum):
@@ -43,7 +46,7 @@ def head_layouts(headers: Iterable[SafetensorsHeader], published_names: Mapping[
     """
     cut = any(not name.endswith(published) for name, published in published_names.items())
     return {
-        header.path.name: _file_layout(header, cut=cut)
+        header.file: _file_layout(header, cut=cut)
         for header in headers
         if any(tensor.name in published_names for tensor in header.tensors)
     }
@@ -51,6 +54,8 @@ def head_layouts(headers: Iterable[SafetensorsHeader], published_names: Mapping[
 
 def _file_layout(header: SafetensorsHeader, *, cut: bool) -> Layout:
     """Layout of one file; `cut` says that head tensors have lost their prefix, as converters of heads alone do."""
+    if header.file.startswith(KEEPS_NORMS):
+        return Layout.PUBLISHED
     facts = [*_format_facts(header.format), *(fact for tensor in header.tensors for fact in _tensor_facts(tensor))]
     if cut:
         facts.append((Layout.CONVERTED, "the names of its head tensors lack their published prefix"))

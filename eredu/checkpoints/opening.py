@@ -35,6 +35,15 @@ def open_checkpoint(path: Path) -> OpenedCheckpoint:
     raise CheckpointError(f"{path} {_what_it_is(path)}; expected a directory with SafeTensors weights, or a GGUF file")
 
 
+def require_same_width(target: OpenedCheckpoint, heads: OpenedCheckpoint) -> None:
+    """Raise `CheckpointError` for heads that read hidden states of another width than the target's."""
+    if heads.hidden_size != target.hidden_size:
+        raise CheckpointError(
+            f"the heads in {heads.path} read hidden states of {heads.hidden_size} numbers, and the target has "
+            f"{target.hidden_size}; give heads that were made for this target"
+        )
+
+
 def _what_it_is(path: Path) -> str:
     """What a file that is no GGUF is, by its first bytes and its name, in the words of an error."""
     with path.open("rb") as file:

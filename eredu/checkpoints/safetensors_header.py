@@ -47,11 +47,13 @@ class SafetensorsHeader:
         path: The file.
         tensors: Its tensors, in the order of their data.
         metadata: What its writer noted, as it stands there; None where it noted nothing.
+        file: Its name as its tensors give it: from the checkpoint's folder.
     """
 
     path: Path
     tensors: tuple[StoredTensor, ...]
     metadata: Any = None
+    file: str = ""
 
     @property
     def format(self) -> str | None:
@@ -79,7 +81,7 @@ def read_safetensors_header(path: Path) -> SafetensorsHeader:
         raise CheckpointError(f"{path} could not be opened: {error}") from error
     metadata = header.pop("__metadata__", None)
     tensors = [_tensor(path, name, entry) for name, entry in header.items()]
-    return SafetensorsHeader(path, _back_to_back(path, tensors, data_bytes), metadata)
+    return SafetensorsHeader(path, _back_to_back(path, tensors, data_bytes), metadata, path.name)
 
 
 def _read_header(path: Path) -> tuple[dict[str, Any], int]:

@@ -46,7 +46,7 @@ def stated_wiring(config: ModelConfig) -> Wiring | None:
 
     Raises `CheckpointError` for anything but `{"hidden": …, "first": …, "chain": …}` with known words.
     """
-    stated = config.values.get("wiring")
+    stated = config.get("wiring")
     if stated is None:
         return None
     choices = {"hidden": _SIDES, "first": ("embedding", "hidden"), "chain": _SIDES}

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from eredu.checkpoints.heads import HeadReport
 from eredu.checkpoints.matching import AssistantFit, ModelSide, match_assistant
-from eredu.checkpoints.opening import open_named
+from eredu.checkpoints.opening import open_named, require_same_width
 from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.tensors import bytes_by_dtype
 from eredu.commands.arguments import DtypeOption, HeadOption
@@ -37,15 +37,11 @@ def _side(name: str) -> ModelSide:
     return ModelSide(name, opened.tokenizer.vocabulary, report.vocabulary_rows, report.context_limit)
 
 
-def head_named(target: CheckpointReport, name: str) -> HeadReport:
+def head_named(target: str, name: str) -> HeadReport:
     """What a directory of heads has for a target. Raises `CheckpointError` for heads of another width."""
-    report = inspect_named(name)
-    if report.hidden_size != target.hidden_size:
-        raise CheckpointError(
-            f"the heads in {report.path} read hidden states of {report.hidden_size} numbers, and the target has "
-            f"{target.hidden_size}; give heads that were made for this target"
-        )
-    return report.heads
+    opened = open_named(name)
+    require_same_width(open_named(target), opened)
+    return opened.report().heads
 
 
 def report_table(report: CheckpointReport) -> Table:
@@ -133,7 +129,7 @@ def inspect(
     """
     report = inspect_named(checkpoint)
     fit = None if assistant is None else fit_named(checkpoint, assistant)
-    beside = None if head is None else head_named(report, head)
+    beside = None if head is None else head_named(checkpoint, head)
     found = None
     if probe:
         from eredu.commands.probing import probe_named, probe_table  # noqa: PLC0415 (MLX: headers need none)

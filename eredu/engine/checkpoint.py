@@ -12,7 +12,7 @@ import mlx.core as mx
 
 from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.gguf_file import OpenedGguf
-from eredu.checkpoints.opening import OpenedCheckpoint, open_checkpoint
+from eredu.checkpoints.opening import OpenedCheckpoint, open_checkpoint, require_same_width
 from eredu.contract.errors import CapabilityError, OptionError
 from eredu.families.head_loading import load_heads
 from eredu.families.mlx_lm_patches import patch_layers, patch_target
@@ -107,10 +107,13 @@ def load_checkpoint(
         raise OptionError(f"dtype was {dtype!r}; expected one of {', '.join(DTYPE_NAMES)}")
     opened, cast, wide = _opened(source), _caster(dtype), dtype == "float32"
     if isinstance(opened, OpenedDirectory):
+        opened.check()
         opened.require_assumed()
     elif split is not None:
         raise CapabilityError(f"{opened.path} is no directory of SafeTensors, and only such a target is split")
     beside = None if head is None else _opened(head)
+    if beside is not None:
+        require_same_width(opened, beside)
     if with_heads and beside is None and opened.heads.capability.is_ready:
         beside = opened
     model = cast(_load_decoder(opened, wide=wide, split=split))
@@ -132,8 +135,7 @@ def _load_decoder(opened: OpenedCheckpoint, *, wide: bool, split: Split | None) 
     """The decoder alone: tensors of heads are not its own."""
     match opened:
         case OpenedDirectory():
-            apart = opened.head_names.__contains__
-            return load_directory(opened.path, apart=apart, wide=wide, decoder=opened.decoder, split=split)[0]
+            return load_directory(opened, apart=opened.head_names.__contains__, wide=wide, split=split)[0]
         case OpenedGguf():
             return load_gguf(opened.header)[0]
 

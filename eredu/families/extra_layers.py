@@ -61,7 +61,7 @@ def load_extra_layers(tensors: HeadTensors, parts: TargetParts) -> PredictionHea
     Raises `CheckpointError` naming tensors that are missing, left over, misshapen or dead.
     """
     depth = tensors.config.layers
-    count = tensors.config.count("num_nextn_predict_layers", 0)
+    count = tensors.count
     layers = tensors.renamed(lambda name: name.removeprefix(APART))
     stages = [_load_stage(layers, parts, depth + number) for number in range(count)]
     return PredictionHeads.of(stages, parts, tensors)

@@ -49,6 +49,12 @@ class HeadTensors:
         """config.json beside them."""
         return self.opened.config
 
+    @property
+    def count(self) -> int:
+        """Heads that are claimed, or that the family publishes."""
+        claim = self.opened.head_claim
+        return 0 if claim is None else claim.count
+
     def renamed(self, rename: Callable[[str], str]) -> HeadTensors:
         """The same tensors under other names."""
         arrays = {rename(name): array for name, array in self.arrays.items()}
@@ -76,6 +82,7 @@ def read_head_tensors(opened: OpenedDirectory) -> HeadTensors:
     Raises `CheckpointError` for damaged files, an index that leads astray, files whose facts contradict each other,
     and a directory without any head tensor.
     """
+    _ = opened.heads  # a part of a head, or another width, is refused here as inspection refuses it
     directory, stored, names = opened.path, opened.tensors, opened.head_names
     if not names:
         raise CheckpointError(f"{directory} holds no tensor of a prediction head for {opened.architecture}")

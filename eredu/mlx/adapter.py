@@ -6,8 +6,11 @@ test lists what is relied on, in families' patches too, and compares it with the
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -24,7 +27,7 @@ from mlx_lm.models.mla import MultiLinear, QuantizedMultiLinear
 from mlx_lm.models.ssm import ssm_update
 from mlx_lm.utils import _get_classes, dequantize_model, infer_quant_config, load_model
 
-from eredu.checkpoints.rotary import with_flat_rotary
+from eredu.checkpoints.directory import OpenedDirectory
 from eredu.contract.errors import CapabilityError, CheckpointError
 
 __all__ = [
@@ -36,6 +39,8 @@ __all__ = [
 ]
 """What is passed on as mlx-lm has it."""
 
+MODELOPT = "hf_quant_config.json"
+"""File beside config.json in which NVIDIA's exporter keeps its quantisation."""
 AppendCache = KVCache
 """mlx-lm's plain key-value cache, which eredu's cache extends."""
 
@@ -61,35 +66,51 @@ class Split:
 
 
 def load_directory(
-    path: Path,
+    source: OpenedDirectory | Path,
     *,
     apart: Callable[[str], bool] = lambda _: False,
     wide: bool = False,
-    decoder: str | None = None,
     split: Split | None = None,
 ) -> tuple[LanguageModel, dict[str, Any]]:
     """Model and config of a Hugging Face directory, weights evaluated; never runs code from it.
 
+    mlx-lm would take every `model*.safetensors` that lies there, listed by the index or not, and read config.json its
+    own way. So it is shown a folder with exactly the trunk's files, and with the config as eredu reads it.
     Tensors whose stored names are `apart` are not the decoder's: mlx-lm does not see them. `wide` brings vectors to
     float32 first: mlx-lm adds one to norm offsets in the stored type, and a bfloat16 sum drops most of the offset.
-    `decoder` is mlx-lm's name of the decoder, None where it is the config's `model_type`. With a `split` only this
-    rank's share of the weights is brought to memory.
+    With a `split` only this rank's share of the weights is brought to memory.
 
     Raises `CheckpointError` with what mlx-lm found wrong, `CapabilityError` where it cannot split the family so.
     """
+    opened = OpenedDirectory(source) if isinstance(source, Path) else source
+    opened.check()
     try:
-        model, config = load_model(
-            path,
-            lazy=split is not None,
-            get_model_classes=partial(_classes, apart, wide=wide, decoder=decoder),
-            trust_remote_code=False,
-        )
+        with _shown(opened) as folder:
+            model, config = load_model(
+                folder,
+                lazy=split is not None,
+                get_model_classes=partial(_classes, apart, wide=wide, decoder=opened.decoder),
+                trust_remote_code=False,
+            )
     except Exception as error:  # whatever a strange config makes foreign code raise
-        raise CheckpointError(f"mlx-lm cannot load the checkpoint in {path}: {error!r}") from error
+        raise CheckpointError(f"mlx-lm cannot load the checkpoint in {opened.path}: {error!r}") from error
     if split is not None:
         _divide(model, split)
     evaluate_model(model)
     return cast(LanguageModel, model), config
+
+
+@contextmanager
+def _shown(opened: OpenedDirectory) -> Iterator[Path]:
+    """A folder that links to the files under names that mlx-lm takes; open files outlive it."""
+    with tempfile.TemporaryDirectory(prefix="eredu-") as name:
+        folder = Path(name)
+        for number, header in enumerate(opened.trunk):
+            (folder / f"model-{number:05}.safetensors").symlink_to(header.path.resolve())
+        if (opened.path / MODELOPT).is_file():
+            (folder / MODELOPT).symlink_to((opened.path / MODELOPT).resolve())
+        (folder / "config.json").write_text(json.dumps(opened.decoder_config), encoding="utf-8")
+        yield folder
 
 
 def _divide(model: Any, split: Split) -> None:
@@ -141,14 +162,10 @@ def _try_split(step: Callable[[], Any], split: Split) -> None:
 
 
 def _classes(
-    apart: Callable[[str], bool], config: dict[str, Any], *, wide: bool, decoder: str | None
+    apart: Callable[[str], bool], config: dict[str, Any], *, wide: bool, decoder: str
 ) -> tuple[type[nn.Module], Any]:
-    """mlx-lm's classes for a config; the model's drops the tensors that are `apart` before mlx-lm looks at them.
-
-    The config, which the arguments are read from next, gets its rotary settings in the form that mlx-lm reads.
-    """
-    config.update(with_flat_rotary(config))
-    original, arguments = _get_classes(config if decoder is None else {**config, "model_type": decoder})
+    """mlx-lm's classes for a config; the model's drops the tensors that are `apart` before mlx-lm looks at them."""
+    original, arguments = _get_classes({**config, "model_type": decoder})
 
     def sanitize(self: Any, weights: dict[str, mx.array]) -> dict[str, mx.array]:
         own = {name: array for name, array in weights.items() if not apart(name)}

@@ -129,6 +129,11 @@ def _eos_ids(
     if not all(isinstance(i, int) and not isinstance(i, bool) for i in listed):
         raise TokenizerError(f"{directory}: eos_token_id is {named!r}; expected an id or a list of ids")
     own = None if eos_token is None else library.token_to_id(eos_token)
+    if eos_token is not None and own is None:
+        raise TokenizerError(
+            f"{directory} names {eos_token[:80]!r} as its eos_token, and its tokenizer has no such token: config and "
+            "tokenizer are not of one model"
+        )
     return frozenset(listed if own is None else [*listed, own])
 
 

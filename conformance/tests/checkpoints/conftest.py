@@ -28,6 +28,7 @@ LLAMA_CONFIG: dict[str, Any] = {
 LLAMA_SHAPES: Shapes = {
     "model.embed_tokens.weight": ("BF16", (16, 8)),
     "model.layers.0.self_attn.q_proj.weight": ("BF16", (8, 8)),
+    "model.layers.1.self_attn.q_proj.weight": ("BF16", (8, 8)),
     "model.norm.weight": ("F32", (8,)),
 }
 
@@ -41,6 +42,18 @@ def safetensors_bytes(shapes: Shapes) -> bytes:
         at = end
     raw = json.dumps(header).encode()
     return struct.pack("<Q", len(raw)) + raw + bytes(at)
+
+
+def fitting_shapes(config: Mapping[str, Any]) -> Shapes:
+    """`LLAMA_SHAPES` with the layers and the embedding that a config states, where it states sensible ones."""
+    text = {**config, **config.get("text_config", {})}
+    shapes, layers = dict(LLAMA_SHAPES), text.get("num_hidden_layers")
+    if isinstance(layers, int) and 2 < layers < 20:
+        shapes |= {f"model.layers.{i}.input_layernorm.weight": ("F32", (8,)) for i in range(2, layers)}
+    rows, width = text.get("vocab_size"), text.get("hidden_size")
+    if type(rows) is int and type(width) is int:
+        shapes["model.embed_tokens.weight"] = ("BF16", (rows, width))
+    return shapes
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +75,7 @@ def write_directory(tmp_path: Path) -> Callable[..., Path]:
         directory.mkdir()
         config = {key: value for key, value in {**LLAMA_CONFIG, **changes}.items() if value is not None}
         (directory / "config.json").write_text(json.dumps(config))
-        (directory / "model.safetensors").write_bytes(safetensors_bytes({**LLAMA_SHAPES, **(more or {})}))
+        (directory / "model.safetensors").write_bytes(safetensors_bytes({**fitting_shapes(config), **(more or {})}))
         return directory
 
     return write

@@ -31,8 +31,8 @@ def test_llama(write_directory: WriteDirectory) -> None:
     assert (report.attention_heads, report.key_value_heads) == (4, 2)
     assert (report.vocabulary_rows, report.context_limit) == (16, 128)
     assert report.tied_embeddings
-    assert report.parameter_count == 16 * 8 + 8 * 8 + 8
-    assert report.size_bytes == 2 * (16 * 8 + 8 * 8) + 4 * 8
+    assert report.parameter_count == 16 * 8 + 2 * 8 * 8 + 8
+    assert report.size_bytes == 2 * (16 * 8 + 2 * 8 * 8) + 4 * 8
     assert report.quantization is None
     assert report.rolls_back_exactly
     assert report.heads.capability == MtpCapability.unavailable()
@@ -51,14 +51,15 @@ def test_json_form_is_stable(write_directory: WriteDirectory) -> None:
         "vocabulary_rows": 16,
         "context_limit": 128,
         "tied_embeddings": True,
-        "parameter_count": 200,
+        "parameter_count": 264,
         "quantization": None,
-        "size_bytes": 416,
-        "bytes_by_dtype": {"BF16": 384, "F32": 32},
-        "tensor_count": 3,
+        "size_bytes": 544,
+        "bytes_by_dtype": {"BF16": 512, "F32": 32},
+        "tensor_count": 4,
         "files": ["model.safetensors"],
         "caches": [{"kind": "full-attention", "layers": 2, "window": None, "rollback": "exact"}],
         "rolls_back_exactly": True,
+        "not_loaded": None,
         "mtp": {
             "claimed": 0,
             "tensors": 0,
@@ -152,11 +153,15 @@ WINDOW = {"sliding_window": 64}
             [(CacheKind.RECURRENT, 6, None, Rollback.EXACT), (CacheKind.FULL, 2, None, Rollback.EXACT)],
         ),
         (
-            {"model_type": "nemotron_h", "hybrid_override_pattern": "M-*E"},
+            {"model_type": "nemotron_h", "hybrid_override_pattern": "M-*E", "num_hidden_layers": 4},
             [(CacheKind.RECURRENT, 1, None, Rollback.EXACT), (CacheKind.FULL, 1, None, Rollback.EXACT)],
         ),
         (
-            {"model_type": "nemotron_h", "layers_block_type": ["attention", "moe", "attention"]},
+            {
+                "model_type": "nemotron_h",
+                "layers_block_type": ["attention", "moe", "attention"],
+                "num_hidden_layers": 3,
+            },
             [(CacheKind.FULL, 2, None, Rollback.EXACT)],
         ),
     ],
@@ -292,8 +297,14 @@ def test_each_single_missing_tensor_is_an_error(
         shutil.rmtree(directory)
 
 
-def test_tensors_without_a_claim_are_no_capability(write_directory: WriteDirectory) -> None:
+def test_tensors_without_a_claim_are_what_the_family_publishes(write_directory: WriteDirectory) -> None:
     report = open_checkpoint(write_directory(QWEN_HEAD, model_type="qwen3_next")).report().heads
+    assert (report.claimed, report.tensors, report.capability.is_ready) == (1, 15, True)
+
+
+def test_tensors_of_a_head_that_the_config_denies_are_left_alone(write_directory: WriteDirectory) -> None:
+    directory = write_directory(QWEN_HEAD, model_type="qwen3_next", mtp_num_hidden_layers=0)
+    report = open_checkpoint(directory).report().heads
     assert report.capability == MtpCapability.unavailable()
     assert "although it holds 15 tensors" in report.reason
 
@@ -331,7 +342,7 @@ def test_an_assistant_is_no_target(write_directory: WriteDirectory, family: str)
         ({"hidden_size": "8"}, "hidden_size as '8'"),
         ({"vocab_size": True}, "vocab_size as True"),
         ({"max_position_embeddings": 1.5}, "max_position_embeddings as 1.5"),
-        ({"layer_types": ["full_attention"]}, "1 layer_types for 2 layers"),
+        ({"layer_types": ["full_attention"]}, "num_hidden_layers as 2, and names 1 layer_types"),
         ({"layer_types": ["full_attention", "holographic"]}, "layer type 'holographic'"),
         ({"layer_types": "full_attention"}, "expected a list of strings"),
         ({"layer_types": ["sliding_attention"] * 2}, "sliding_window as None"),

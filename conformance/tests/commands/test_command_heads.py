@@ -102,12 +102,16 @@ def test_inspect_reads_a_directory_of_heads(
     beside = json.loads(eredu_command("inspect", model, "--head", head, "--json").stdout)
     assert beside["head"]["capability"]["state"] == "ready"
     assert f"heads in {head}" in eredu_command("inspect", model, "--head", head).stdout
-    other = str(zoo_member("llama").write(tmp_path / "other"))
-    config = json.loads((tmp_path / "other" / "config.json").read_text())
-    (tmp_path / "other" / "config.json").write_text(json.dumps({**config, "hidden_size": 32}))
-    ran = eredu_command("inspect", other, "--head", head)
-    assert ran.status == 2
-    assert "read hidden states of 64 numbers, and the target has 32" in ran.stderr
+    other = tmp_path / "head" / "config.json"
+    config = json.loads(other.read_text())
+    other.write_text(json.dumps({**config, "text_config": {**config["text_config"], "hidden_size": 32}}))
+    said = set()
+    for words in (["inspect", model], ["generate", "-m", model, "a"]):
+        ran = eredu_command(*words, "--head", head)
+        assert ran.status == 2
+        said.add(ran.stderr)
+    assert "read hidden states of 32 numbers, and the target has 64" in said.pop()
+    assert not said
 
 
 def test_inspect_probes(eredu_command: Callable[..., Any], model: str, tmp_path: Path) -> None:

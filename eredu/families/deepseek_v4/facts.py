@@ -12,7 +12,7 @@ DSPARK_KEYS = ("dspark_block_size", "dspark_noise_token_id", "dspark_target_laye
 
 def claim(config: ModelConfig) -> HeadClaim:
     """Ordinary heads, or the stages of a fused drafter where all of `DSPARK_KEYS` are there."""
-    count = claimed_heads(config)
+    count, stated = claimed_heads(config)
     fused = [key for key in DSPARK_KEYS if config.get(key) is not None]
     if fused and len(fused) != len(DSPARK_KEYS):
         raise CheckpointError(
@@ -25,7 +25,7 @@ def claim(config: ModelConfig) -> HeadClaim:
     else:
         stems = ("enorm", "hnorm", "norm", "e_proj", "h_proj")
         required = [name for i in range(count) for name in weights(f"mtp.{i}.", *stems)]
-    return HeadClaim(count, ("mtp.",), tuple(required))
+    return HeadClaim(count, ("mtp.",), tuple(required), stated)
 
 
 FAMILIES = (

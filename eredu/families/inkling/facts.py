@@ -13,10 +13,10 @@ def claim(config: ModelConfig) -> HeadClaim:
     nested = config.get("mtp_config", {})
     if not isinstance(nested, dict):
         raise CheckpointError(f"{config.path} gives mtp_config as {nested!r}; expected an object")
-    count = claimed_heads(ModelConfig(config.path, nested, nested))
+    count, stated = claimed_heads(ModelConfig(config.path, nested, nested))
     stems = ("hidden_norm", "embed_norm", "input_proj")
     required = (name for i in range(count) for name in weights(f"mtp.layers.{i}.", *stems))
-    return HeadClaim(count, ("mtp.",), tuple(required))
+    return HeadClaim(count, ("mtp.",), tuple(required), stated)
 
 
 FAMILIES = (

@@ -22,7 +22,8 @@ FAMILIES = (
         model_types=("llama",),
         caches=by_layer_types,
         heads=HeadFacts(claim=claim, inside=False),
+        even_attention=True,
         gguf=("llama",),
     ),
-    Family(folder="llama", model_types=("mistral", "ministral3"), caches=by_layer_types),
+    Family(folder="llama", model_types=("mistral", "ministral3"), caches=by_layer_types, even_attention=True),
 )

@@ -43,14 +43,14 @@ def caches(config: ModelConfig) -> list[LayerCache | None]:
 
 def claim(config: ModelConfig) -> HeadClaim:
     """Steps of as many blocks as their pattern has letters; the first fuses, the last norms."""
-    count = claimed_heads(config)
+    count, stated = claimed_heads(config)
     pattern = config.get("mtp_hybrid_override_pattern")
-    length = len(pattern) if isinstance(pattern, str) else len(config.strings("mtp_layers_block_type") or ())
+    length = len(pattern) if isinstance(pattern, str) else len(config.strings("mtp_layers_block_type") or DEFAULT_HEAD)
     required: list[str] = []
     for start in range(0, count * length, length or 1):
         required += weights(f"mtp.layers.{start}.", "enorm", "hnorm", "eh_proj")
         required += weights(f"mtp.layers.{start + length - 1}.", "final_layernorm")
-    return HeadClaim(count, ("mtp.",), tuple(required))
+    return HeadClaim(count, ("mtp.",), tuple(required), stated)
 
 
 def head_pattern(config: ModelConfig) -> str:

@@ -60,7 +60,7 @@ def load_heads(tensors: HeadTensors, parts: TargetParts) -> PredictionHeads:
     pattern with recurrent blocks.
     """
     pattern = head_pattern(tensors.config)
-    count = tensors.config.count("num_nextn_predict_layers", 0)
+    count = tensors.count
     stages = [_load_stage(tensors, parts, pattern, step * len(pattern)) for step in range(count)]
     return PredictionHeads.of(stages, parts, tensors)
 

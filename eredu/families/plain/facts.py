@@ -15,6 +15,7 @@ FULL_ATTENTION = Family(
         "seed_oss", "smollm3", "stablelm", "starcoder2",
     ),
     caches=every(FULL),
+    even_attention=True,
     gguf=(
         "command-r", "exaone", "gemma", "gemma2", "glm4", "gpt2", "granite", "internlm2", "nemotron", "olmo2", "phi2",
         "phi3", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "seed_oss", "smollm3", "stablelm", "starcoder2",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eredu.checkpoints.caches import FOLLOWED, FULL, LayerCache, by_layer_types
 from eredu.checkpoints.config import ModelConfig
-from eredu.checkpoints.family import Family, HeadClaim, HeadFacts, attention_weights, claimed_heads, weights
+from eredu.checkpoints.family import COUNT_KEYS, Family, HeadClaim, HeadFacts, attention_weights, claimed_heads, weights
 
 
 def caches(config: ModelConfig) -> list[LayerCache | None]:
@@ -15,14 +15,13 @@ def caches(config: ModelConfig) -> list[LayerCache | None]:
 
 
 def claim(config: ModelConfig) -> HeadClaim:
-    """Names as published; a directory of heads alone has one unless its config says otherwise."""
-    fewest = claimed_heads(config, default=int(config.holds_heads_alone))
-    count = claimed_heads(config, "mtp_num_hidden_layers", fewest)
+    """Names as published. Qwen3-Next's releases hold one head and state no count."""
+    count, stated = claimed_heads(config, "mtp_num_hidden_layers", *COUNT_KEYS)
     required = weights("mtp.", "fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
     for layer in (f"mtp.layers.{i}." for i in range(count)):
         required += [*weights(layer, "input_layernorm", "post_attention_layernorm"), *attention_weights(layer)]
         required += [*weights(f"{layer}self_attn.", "q_norm", "k_norm"), *_feed_forward(layer, config)]
-    return HeadClaim(count, ("mtp.",), tuple(required))
+    return HeadClaim(count, ("mtp.",), tuple(required), stated)
 
 
 def _feed_forward(layer: str, config: ModelConfig) -> list[str]:
@@ -43,6 +42,7 @@ FAMILIES = (
         caches=caches,
         heads=HeadFacts(claim=claim),
         decoders={"qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"},
+        even_attention=True,
         gguf=("qwen3next", "qwen35", "qwen35moe"),
     ),
 )
