@@ -14,7 +14,7 @@ from eredu.prompts import encode_prompt, split_prompts
 from eredu.request_options import RequestOptions, check_names, generation_options
 from eredu.results import BatchResult, GenerationResult, SpeculationReport
 from eredu.session import Session
-from eredu.speculation import PLAIN, Plan, plan_speculation
+from eredu.speculation import LEFT_ASIDE, PLAIN, Plan, plan_speculation
 from eredu.stream import Stream
 
 if TYPE_CHECKING:
@@ -258,10 +258,12 @@ class Model:
         return several, seed, prepared
 
     def _plan(self, wish: Wish) -> Plan:
+        unused = self.loaded.backend.target.unused
         return plan_speculation(
             wish,
             lambda given: self.assistant if given is None else self._assistant(given),
             self.loaded.mtp_capability,
+            LEFT_ASIDE if unused is None else unused.reason,
         )
 
     def _assistant(self, given: str | Path | Assistant) -> Assistant:

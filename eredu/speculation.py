@@ -59,6 +59,7 @@ class Speculation:
 Wish = Literal["auto"] | Speculation | None
 """`auto` speculates where there is a drafter, None decodes plainly, a `Speculation` is done or refused."""
 
+LEFT_ASIDE = "they were left aside"
 PLAIN = Speculation(proposals=0)
 """Plain decoding."""
 
@@ -88,6 +89,7 @@ def plan_speculation(
     wish: Wish,
     drafter_of: Callable[[str | Path | Assistant | None], Assistant | None],
     capability_of: Callable[[Assistant | None], MtpCapability],
+    no_heads: str = LEFT_ASIDE,
 ) -> Plan:
     """What is done of a wish. Raises `CapabilityError` for a speculation that no drafter can do.
 
@@ -95,6 +97,7 @@ def plan_speculation(
         wish: What the caller asks for.
         drafter_of: The draft model that a `Speculation.assistant` means, None for the heads.
         capability_of: What it can do with the target.
+        no_heads: Why the target has no heads in use, where it has none.
     """
     if wish is None:
         return Plan(PLAIN, SpeculationReport(None, "plain decoding was asked for"))
@@ -103,7 +106,7 @@ def plan_speculation(
     settings = Speculation() if wish == "auto" else wish
     drafter = drafter_of(settings.assistant)
     capability = capability_of(drafter)
-    reason = _describe(capability, None if drafter is None else drafter.checkpoint.path)
+    reason = _describe(capability, None if drafter is None else drafter.checkpoint.path, no_heads)
     if capability.is_ready:
         return Plan(settings, SpeculationReport(capability.checkpoint, reason), drafter)
     if wish != "auto" and settings.proposals > 0:
@@ -111,13 +114,13 @@ def plan_speculation(
     return Plan(settings, SpeculationReport(None, f"plain decoding: {reason}"))
 
 
-def _describe(capability: MtpCapability, assistant: Path | None) -> str:
+def _describe(capability: MtpCapability, assistant: Path | None, no_heads: str) -> str:
     """Who proposes, or why nobody can, in one sentence."""
     match capability:
         case MtpCapability(state=MtpState.UNAVAILABLE):
             return (
-                "there are no prediction heads (the checkpoint has none that eredu can use, or they were left aside) "
-                "and no assistant; name a draft model with assistant=…, or a directory of heads with head=…"
+                f"there are no prediction heads to use ({no_heads}) and no assistant; name a draft model with "
+                "assistant=…, or a directory of heads with head=…"
             )
         case MtpCapability(state=MtpState.UNSUPPORTED, architecture=architecture):
             return f"caches of {architecture} cannot be rolled back exactly yet, so speculation could change the output"

@@ -185,6 +185,7 @@ class OpenedDirectory:
             parameter_count=_parameter_count(config, self.tensors),
             quantization=_quantization(config),
             caches=caches,
+            not_loaded=broken_assumption(config, self.family),
         )
 
     @property

@@ -37,6 +37,11 @@ class HeadReport:
     stated_depth: int = 0
 
     @property
+    def expected(self) -> bool:
+        """Whether there should be heads to use: claimed, stored, or made for another checkpoint."""
+        return bool(self.claimed or self.tensors)
+
+    @property
     def usable_depth(self) -> int:
         """Proposals a round: as stated, else each head one; a probe shows whether iterating them is worth more."""
         return max(self.claimed, self.stated_depth) if self.capability.is_ready else 0

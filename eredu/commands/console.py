@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from eredu.contract.message import one_line
+
 DISTRIBUTIONS = ("eredu", "mlx", "mlx-lm")
 """Distributions whose versions a result depends on."""
 
@@ -35,6 +37,11 @@ def print_error(message: str) -> None:
     """Print one message, whole and unwrapped, so that it can be searched for."""
     sys.stdout.flush()
     sys.stderr.write(f"eredu: error: {message}\n")
+
+
+def print_note(message: str) -> None:
+    """Print one line on stderr that is no error."""
+    sys.stderr.write(f"eredu: {one_line(message)}\n")
 
 
 def print_json(value: dict[str, Any]) -> None:

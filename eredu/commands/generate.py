@@ -29,8 +29,8 @@ from eredu.commands.arguments import (
     TopKOption,
     TopPOption,
 )
-from eredu.commands.console import message_console, print_json, print_table, versions
-from eredu.commands.pair import encode_prompt, load_pair, speculates
+from eredu.commands.console import message_console, print_json, print_note, print_table, versions
+from eredu.commands.pair import encode_prompt, load_pair, require_drafter, speculates, why_plain
 from eredu.contract.errors import OptionError
 from eredu.contract.events import TokensCommitted
 from eredu.contract.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions, SamplingOptions
@@ -50,13 +50,14 @@ def generate(
     assistant: AssistantOption = None,
     head: HeadOption = None,
     mtp: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--mtp/--no-mtp",
-            help="--no-mtp leaves assistant and heads out: plain decoding on the same path.",
+            help="--no-mtp leaves assistant and heads out: plain decoding on the same path. --mtp refuses to decode "
+            "plainly. Without either, heads are used where they can be, and a line on stderr says where they cannot.",
             rich_help_panel=SPECULATION,
         ),
-    ] = True,
+    ] = None,
     max_tokens: MaxTokensOption = 256,
     proposals: ProposalsOption = USUAL_PROPOSALS,
     temperature: Annotated[
@@ -144,7 +145,8 @@ def generate(
     )
     text = read_prompt(prompt)
     with open_trace(trace) as trace_sink:
-        pair = load_pair(model, assistant, dtype=dtype, placement=placement, head=head, mtp=mtp)
+        pair = load_pair(model, assistant, dtype=dtype, placement=placement, head=head, mtp=mtp is not False)
+        say_if_plain(pair, mtp)
         request = PreparedRequest(prompt=encode_prompt(pair.tokenizer, text, system=system, raw=raw), options=options)
         speculation = Speculation(
             proposals=proposals if speculates(pair) else 0, lookahead=lookahead, adaptive_lookahead=adaptive
@@ -168,6 +170,15 @@ def generate(
         _write("\n")
     if stats:
         print_statistics(batch.results[0].statistics, batch.schedule)
+
+
+def say_if_plain(pair: Model, mtp: bool | None) -> None:  # noqa: FBT001 (what --mtp and --no-mtp gave)
+    """One line on stderr where heads were to be expected and are not used. Raises `OptionError` with `--mtp`."""
+    if mtp:
+        require_drafter(pair)
+    reason = None if mtp is False else why_plain(pair)
+    if reason is not None:
+        print_note(f"decoding plainly: {reason}")
 
 
 def read_prompt(argument: str) -> str:

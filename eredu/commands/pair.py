@@ -50,12 +50,24 @@ def speculates(model: Model) -> bool:
     return model.assistant is not None or model.mtp_capability.is_ready
 
 
+def why_plain(model: Model) -> str | None:
+    """Why heads that the target is published with, or claims, are not used; None where nothing was to be expected."""
+    target = model.loaded.backend.target
+    if speculates(model) or (target.unused is None and target.heads is None):
+        return None
+    if target.unused is None:
+        return model.speculation.reason.removeprefix("plain decoding: ")  # they are there, and caches forbid them
+    return target.unused.reason if target.unused.expected else None
+
+
 def require_drafter(model: Model) -> None:
-    """Raise `OptionError` where neither an assistant was named nor the target has heads."""
+    """Raise `OptionError` where neither an assistant was named nor the target has heads that can be used."""
     if not speculates(model):
+        unused = model.loaded.backend.target.unused
+        reason = model.speculation.reason if unused is None else unused.reason
         raise OptionError(
-            "this needs a drafter, and the target has no prediction heads of its own; name a draft model with "
-            "--assistant, or a directory of heads with --head"
+            f"this needs a drafter, and there is none: {reason}. Name a draft model with --assistant, or a directory "
+            "of heads with --head"
         )
 
 

@@ -12,6 +12,7 @@ import mlx.core as mx
 
 from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.gguf_file import OpenedGguf
+from eredu.checkpoints.heads import HeadReport
 from eredu.checkpoints.opening import OpenedCheckpoint, open_checkpoint, require_same_width
 from eredu.contract.errors import CapabilityError, OptionError
 from eredu.families.head_loading import load_heads
@@ -46,6 +47,7 @@ class LoadedCheckpoint:
         tokenizer: Its tokenizer, or None where only ids are wanted.
         quantized: Whether any layer holds quantised weights.
         heads: Its prediction heads, its own or put beside it; None where there are none.
+        unused: What the checkpoint says of heads where none were loaded; None where some were, or were left aside.
     """
 
     opened: OpenedCheckpoint
@@ -53,6 +55,7 @@ class LoadedCheckpoint:
     tokenizer: Tokenizer | None
     quantized: bool
     heads: PredictionHeads | None = None
+    unused: HeadReport | None = None
 
     @property
     def path(self) -> Path:
@@ -124,7 +127,8 @@ def load_checkpoint(
     for module in () if heads is None else heads.modules:
         cast(module)
         patch_layers(module)
-    return LoadedCheckpoint(opened, model, tokenizer, is_quantized(model), heads)
+    unused = opened.heads if with_heads and heads is None else None
+    return LoadedCheckpoint(opened, model, tokenizer, is_quantized(model), heads, unused)
 
 
 def _opened(given: OpenedCheckpoint | Path) -> OpenedCheckpoint:

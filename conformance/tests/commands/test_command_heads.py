@@ -79,6 +79,25 @@ def test_inspect_says_that_heads_are_claimed_alone(
     assert json.loads(ran.stdout)["mtp"]["capability"] == {"state": "unavailable"}
 
 
+def test_heads_that_are_claimed_and_not_used_are_told(
+    eredu_command: Callable[..., Any], member: ZooMember, model: str, tmp_path: Path
+) -> None:
+    """One line on stderr; --mtp makes it an error; nothing where nothing was to be expected, or --no-mtp was given."""
+    bare = str(write_damaged(member, tmp_path / "damaged", Damage.HEAD_ABSENT))
+    llama = str(zoo_member("llama").write(tmp_path / "llama"))
+    ran = eredu_command("generate", "-m", bare, "--max-tokens", "2", "a")
+    assert (ran.status, ran.stderr.count("\n")) == (0, 1)
+    assert "eredu: decoding plainly: the checkpoint claims 1 prediction head and ships none" in ran.stderr
+    assert eredu_command("generate", "-m", bare, "--max-tokens", "2", "--no-mtp", "a").stderr == ""
+    assert eredu_command("generate", "-m", llama, "--max-tokens", "2", "a").stderr == ""
+    for target in (bare, llama):
+        ran = eredu_command("generate", "-m", target, "--mtp", "a")
+        assert (ran.status, ran.stdout) == (2, "")
+        assert "this needs a drafter, and there is none" in ran.stderr
+    ran = eredu_command("generate", "-m", model, "--max-tokens", "2", "--mtp", "a")
+    assert (ran.status, ran.stderr) == (0, "")
+
+
 def test_inspect_shows_depth_and_caches(eredu_command: Callable[..., Any], model: str) -> None:
     report = json.loads(eredu_command("inspect", model, "--json").stdout)
     assert report["mtp"]["capability"] == {"state": "ready", "checkpoint": "embedded"}
@@ -146,4 +165,4 @@ def test_bench_needs_a_drafter(eredu_command: Callable[..., Any], member: ZooMem
     bare = str(replace(member, head={}).write(tmp_path))
     ran = eredu_command("bench", "-m", bare)
     assert ran.status == 2
-    assert "no prediction heads of its own; name a draft model with --assistant" in ran.stderr
+    assert "ships none of their tensors" in ran.stderr
