@@ -25,7 +25,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from eredu.checkpoints.hub_cache import split_hub_name
 from eredu.checkpoints.names import SHIPPED, TARGET_FILE, TARGET_NAME, cache_directory
 from eredu.commands.console import message_console
-from eredu.commands.entry import ending_at_once
+from eredu.commands.signals import ending_at_once
 from eredu.contract.errors import CheckpointError
 from eredu.files import ending_with_parent
 from eredu.files.held_folder import held_folder
