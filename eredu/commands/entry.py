@@ -38,7 +38,7 @@ def run() -> None:
     try:
         status = finish_output(main())
     except (KeyboardInterrupt, SystemExit):  # between the commands' own handling and here
-        status = 1
+        status = finish_output(1)
     if came:
         sys.stderr.flush()
         os._exit(128 + came[0])  # what is held was let go of on the way here; threads may wait for anything
