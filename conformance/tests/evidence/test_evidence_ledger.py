@@ -68,17 +68,14 @@ def take(ledger: Ledger, columns: Columns, cuts: list[int]) -> Evidence:
     return evidence
 
 
-@pytest.mark.parametrize("sessions", [2, 4])
-def test_sessions_are_one_run_bit_for_bit(
-    tmp_path: Path, wrong: Columns, identity: SubjectIdentity, sessions: int
-) -> None:
+def test_sessions_are_one_run_bit_for_bit(tmp_path: Path, wrong: Columns, identity: SubjectIdentity) -> None:
     """Counts, wealth, what was learned, the random numbers: an interruption leaves no trace in any of them."""
     ends = request_ends(wrong)
     cuts = [0, *ends[:: max(1, len(ends) // 12)]]
     assert len(cuts) > 8
     with Ledger.begin(tmp_path / "whole.jsonl", identity, TERMS, seed=1) as ledger:
         unbroken = take(ledger, wrong, cuts)
-    path, size = tmp_path / "l.jsonl", -(-(len(cuts) - 1) // sessions)
+    path, size = tmp_path / "l.jsonl", -(-(len(cuts) - 1) // 3)
     with Ledger.begin(path, identity, TERMS, seed=1) as ledger:
         resumed = take(ledger, wrong, cuts[: size + 1])
     for first in range(size, len(cuts) - 1, size):
@@ -186,7 +183,7 @@ def test_a_tampered_line_is_named(
     tmp_path: Path, right: Columns, identity: SubjectIdentity, tamper: Callable[[list[bytes]], list[bytes]], line: int
 ) -> None:
     path = tmp_path / "l.jsonl"
-    write(path, right, identity, seed=1, batch=200)
+    write(path, right.part(0, 300), identity, seed=1, batch=60)
     lines = path.read_bytes().split(b"\n")
     assert len(lines) > 6
     path.write_bytes(b"\n".join(tamper(lines)))
@@ -232,7 +229,7 @@ def test_a_half_written_line_in_the_middle_is_an_error(
     tmp_path: Path, right: Columns, identity: SubjectIdentity
 ) -> None:
     path = tmp_path / "l.jsonl"
-    write(path, right, identity, seed=1)
+    write(path, right.part(0, 1_000), identity, seed=1)
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([lines[0], lines[1][:100], *lines[2:], b""]))
     with pytest.raises(EvidenceError, match=r"^line 2 of .* is not what was written there"):
