@@ -43,8 +43,10 @@ class OpenedDirectory:
 
     @cached_property
     def config(self) -> ModelConfig:
-        """config.json."""
-        return read_config(self.path)
+        """config.json, with what the family reads out of other keys under the key that it is asked for."""
+        config = read_config(self.path)
+        family = find_family(config.model_type)
+        return config if family is None else config.with_values(family.implied(config))
 
     @property
     def architecture(self) -> str:

@@ -66,6 +66,7 @@ class Family:
         assistants: `model_type`s of checkpoints that only propose for one target of the family.
         assumed: Settings that mlx-lm's class takes for granted, by key: a config that says otherwise is another model.
             A missing key has the published default, which is what the class computes.
+        implied: Values that follow from other keys, which count instead of what the config says under their names.
         decoders: Names under which mlx-lm has the decoder, by `model_type`, where they differ.
         even_attention: Whether attention has the config's heads and width in every layer.
         gguf: Its architectures in GGUF files.
@@ -79,6 +80,7 @@ class Family:
     heads: HeadFacts | None = None
     assistants: tuple[str, ...] = ()
     assumed: Mapping[str, Any] = field(default_factory=dict)
+    implied: Callable[[ModelConfig], Mapping[str, Any]] = lambda _: {}
     decoders: Mapping[str, str] = field(default_factory=dict)
     even_attention: bool = False
     gguf: tuple[str, ...] = ()
