@@ -33,6 +33,8 @@ from rich.progress import track
 from rich.table import Table
 
 from eredu.engine.checkpoint import load_checkpoint
+from eredu.files.aside_file import write_json
+from eredu.files.aside_folder import aside_folder
 
 TEMPERATURES = (1.0, 0.7, 0.0)
 EMBEDDING = "embed_tokens"
@@ -236,11 +238,11 @@ def write(
 ) -> None:
     """Write one form in the layout that mlx-lm loads."""
     model, config = quantised(draft, Recipe(Precision.parse(embedding), Precision.parse(layers)))
-    out.mkdir(parents=True, exist_ok=True)
     weights = dict(cast("list[tuple[str, mx.array]]", tree_flatten(model.parameters())))
-    mx.save_safetensors(str(out / "model.safetensors"), weights, metadata={"format": "mlx"})
     config.pop("quantization_config", None)
-    (out / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
+    with aside_folder(out) as made:
+        mx.save_safetensors(str(made / "model.safetensors"), weights, metadata={"format": "mlx"})
+        write_json(made / "config.json", config, indent=1)
 
 
 if __name__ == "__main__":
