@@ -95,8 +95,12 @@ def judge_claim(family: str, claimed: int, tensors: int, *, runs: bool) -> HeadR
         runs: Whether eredu runs the family's heads from such a file.
     """
     if not claimed:
-        stray = f" although it holds {tensors} tensors of one" if tensors else ""
-        return _nothing(f"the checkpoint claims no prediction head{stray}", tensors=tensors)
+        found = (
+            f" although it holds {tensors} tensors of one"
+            if tensors
+            else " and holds none; where its original has one, give a directory that holds it with --head"
+        )
+        return _nothing(f"the checkpoint claims no prediction head{found}", tensors=tensors)
     if not tensors:
         return _nothing(
             f"the checkpoint claims {_heads(claimed)} and ships none of their tensors, as many converted "
