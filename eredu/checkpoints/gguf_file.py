@@ -140,6 +140,7 @@ class OpenedGguf:
 
     def report(self) -> CheckpointReport:
         """What inspection says of it. Raises `CheckpointError` for an unknown architecture."""
+        self.header.require_model()
         caches, attention_heads = self.caches, self._number("attention.head_count")
         return CheckpointReport(
             path=str(self.path),

@@ -66,6 +66,19 @@ class GgufHeader:
             )
         return value
 
+    def require_model(self) -> None:
+        """Raise `CheckpointError` where the file says that it is something beside a model, or holds no weights."""
+        kind = self.metadata.get("general.type", "model")
+        if kind != "model":
+            raise CheckpointError(
+                f"{self.path} says that it is no model: its general.type is {kind!r} (a LoRA adapter, a projector of "
+                "images, statistics of a quantiser); give the model's own file"
+            )
+        if not self.tensors:
+            raise CheckpointError(
+                f"{self.path} holds metadata and no weights, as files of a vocabulary alone do; give the model's file"
+            )
+
     @property
     def files(self) -> tuple[Path, ...]:
         """The files that hold the tensors, each once, and the first in any case."""

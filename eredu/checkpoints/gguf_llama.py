@@ -38,6 +38,7 @@ def llama_config(header: GgufHeader) -> dict[str, Any]:
     Raises `CheckpointError` for another architecture, a feature that eredu does not run from GGUF, and values that are
     missing or out of range.
     """
+    header.require_model()
     path, metadata, architecture = header.path, header.metadata, header.architecture
     if architecture != ARCHITECTURE:
         raise CheckpointError(

@@ -106,16 +106,14 @@ class Universal:
         np.add.at(self._promised, (index[:, None], ids), columns.target)
 
     def learned(self) -> Arrays:
-        """Contexts in the order of their rows, and what is not 0 in these rows."""
-        used = self._seen[: len(self._numbers) + 1], self._promised[: len(self._numbers) + 1]
-        places = [np.flatnonzero(array) for array in used]
+        """Contexts in the order of their rows; what is not 0 in these rows, and one bit a cell that says where."""
+        used = {"seen": self._seen, "promised": self._promised}
+        rows = {name: array[: len(self._numbers) + 1].ravel() for name, array in used.items()}
         return {
             "contexts": np.array(list(self._numbers), dtype=np.int64),
             "width": np.array(self._seen.shape[1]),
-            "seen places": places[0],
-            "seen": used[0].ravel()[places[0]],
-            "promised places": places[1],
-            "promised": used[1].ravel()[places[1]],
+            **{name: array[array != 0] for name, array in rows.items()},
+            **{f"{name} places": np.packbits(array != 0) for name, array in rows.items()},
         }
 
     def recall(self, arrays: Arrays) -> None:
@@ -124,8 +122,10 @@ class Universal:
         width = int(arrays["width"])
         if width:
             self._make_rows(width)
-            np.put(self._seen, arrays["seen places"], arrays["seen"])
-            np.put(self._promised, arrays["promised places"], arrays["promised"])
+            cells = (len(self._numbers) + 1) * width
+            for name, counts in (("seen", self._seen), ("promised", self._promised)):
+                places = np.unpackbits(arrays[f"{name} places"], count=cells).astype(np.bool_)
+                counts.reshape(-1)[:cells][places] = arrays[name]
 
     def _index(self, columns: Columns) -> Integers:
         """Rows of the counts; those of unknown contexts are made, or are row 0 where there is no more room."""

@@ -149,6 +149,31 @@ def test_damaged_metadata(write_gguf: WriteGguf, architecture: str, keys: dict[s
         open_checkpoint(write_gguf(architecture, **keys)).report()
 
 
+@pytest.mark.parametrize("kind", ["adapter", "mmproj", "imatrix"])
+def test_what_is_no_model_is_called_that(tmp_path: Path, kind: str) -> None:
+    """A LoRA adapter has the architecture of its model and none of its metadata."""
+    writer = gguf.GGUFWriter(tmp_path / "other.gguf", "llama")
+    writer.add_type(kind)
+    writer.add_tensor("blk.0.attn_q.weight.lora_a", np.ones((4, 8), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(CheckpointError, match=f"it is no model: its general.type is '{kind}'"):
+        open_checkpoint(tmp_path / "other.gguf").report()
+
+
+def test_a_vocabulary_alone_is_no_model(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "vocabulary.gguf", "llama")
+    writer.add_block_count(32)
+    writer.add_tokenizer_model("llama")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    with pytest.raises(CheckpointError, match="holds metadata and no weights"):
+        open_checkpoint(tmp_path / "vocabulary.gguf").report()
+
+
 def test_every_truncation_is_an_error(write_gguf: WriteGguf) -> None:
     path = write_gguf()
     whole, last = path.read_bytes(), read_gguf_header(path).tensors[-1].size_bytes
