@@ -25,6 +25,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from eredu.checkpoints.hub_cache import split_hub_name
 from eredu.checkpoints.names import SHIPPED, TARGET_FILE, TARGET_NAME, cache_directory
 from eredu.commands.console import message_console
+from eredu.commands.signals import ending_at_once
 from eredu.contract.errors import CheckpointError
 from eredu.files import ending_with_parent
 from eredu.files.held_folder import held_folder
@@ -262,7 +263,8 @@ def fetch(
 def _fetch_from_hub(name: str, repository: str, inside: str | None, *, as_json: bool) -> None:
     from eredu.commands.hub_download import download  # noqa: PLC0415 (slow to import)
 
-    report = download(repository, inside)
+    with ending_at_once():  # the library goes on with half a file at the next run, and waits for its threads
+        report = download(repository, inside)
     if as_json:
         typer.echo(json.dumps(report.to_json(), indent=2))
     else:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -162,6 +167,7 @@ class Hub(ThreadingHTTPServer):
 
     files: Mapping[str, bytes]
     asked: list[str]
+    free: Event
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -201,7 +207,12 @@ class Answers(BaseHTTPRequestHandler):
         self.send_header("X-Repo-Commit", COMMIT)
         self.end_headers()
         if self.command == "GET":
-            self.wfile.write(data)
+            self.wfile.write(data[: len(data) // 2])
+            self.wfile.flush()
+            if kind != "application/json" and len(data) > 1_000_000:
+                self.server.asked.append("half of a file is given")
+                self.server.free.wait(60)
+            self.wfile.write(data[len(data) // 2 :])
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
@@ -217,7 +228,8 @@ def served(hub: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         "pytorch_model.bin": b"pickle",
         "modeling_own.py": b"code",
     }
-    server.asked = []
+    server.asked, server.free = [], Event()
+    server.free.set()
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -226,6 +238,7 @@ def served(hub: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr(constants, "ENDPOINT", endpoint)
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", endpoint + "/{repo_id}/resolve/{revision}/{filename}")
     yield server
+    server.free.set()
     server.shutdown()
     server.server_close()
     thread.join()
@@ -246,6 +259,27 @@ def test_fetch_downloads_what_is_needed_and_nothing_that_runs(
     assert main(["fetch", "org/model"]) == 0
     assert "org/model: " in capsys.readouterr().out
     assert not any("resolve" in asked for asked in served.asked), "what is there is not fetched again"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_download_is_left_at_once_and_gone_on_with(served: Hub, hub: Path, number: signal.Signals) -> None:
+    """The library's threads would wait for the whole file."""
+    served.free.clear()
+    heed = "import signal; [signal.signal(number, signal.SIG_DFL) for number in (2, 15)]; "
+    command = (sys.executable, "-c", f"{heed}from eredu.commands.entry import run; run()", "fetch", "org/model")
+    places = {"HF_ENDPOINT": constants.ENDPOINT, "HF_HUB_CACHE": str(hub), "HF_HUB_DISABLE_XET": "1"}
+    with subprocess.Popen(command, env={**os.environ, **places}, stderr=subprocess.PIPE, text=True) as process:
+        while "half of a file is given" not in served.asked:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (128 + number, "")
+    with pytest.raises(CheckpointError, match="in part"):
+        open_named("org/model")
+    served.free.set()
+    assert main(["fetch", "org/model"]) == 0
+    assert open_named("org/model").report().family == "qwen3_5"
 
 
 def test_fetch_says_why_it_cannot(served: Hub, capsys: pytest.CaptureFixture[str]) -> None:
