@@ -116,6 +116,18 @@ def attention_weights(prefix: str) -> list[str]:
     return weights(f"{prefix}self_attn.", "q_proj", "k_proj", "v_proj", "o_proj")
 
 
+def unknown_heads(config: ModelConfig) -> HeadClaim | None:
+    """Heads that a config counts in a family whose heads eredu knows nothing of: layers behind the last, or `mtp…`.
+
+    None where it counts none. The decoder is loaded without their tensors.
+    """
+    count, stated = claimed_heads(config, "mtp_num_hidden_layers", *COUNT_KEYS)
+    if not stated or not count:
+        return None
+    behind = (f"layers.{config.layers + i}." for i in range(count))
+    return HeadClaim(count, (*behind, "mtp.", "mtp_"), ())
+
+
 def layers_behind_the_last(config: ModelConfig) -> HeadClaim:
     """The claim of families whose heads are decoder layers numbered on behind the target's."""
     (count, stated), depth = claimed_heads(config), config.layers
