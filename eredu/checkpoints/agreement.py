@@ -17,6 +17,8 @@ from eredu.contract.errors import CheckpointError
 
 _LAYER = re.compile(r"^layers\.(\d+)\.")
 _EMBEDDING = ("embed_tokens.weight", "embeddings.weight")
+_OUTPUTS = ("lm_head.", "embed_out.", "output.", "output_layer.", "head.")
+"""Beginnings of what families call their output projection."""
 TIED = "tie_word_embeddings"
 
 
@@ -26,18 +28,20 @@ def ties_embeddings(config: ModelConfig, names: Collection[str]) -> bool:
     As the config states it; where it is silent or contradicts itself, it is tied if no projection is stored. Raises
     `CheckpointError` where it states a projection of its own and none is there.
     """
-    separate = any(name.endswith("lm_head.weight") for name in names)
-    stated = config.get(TIED)
-    if stated is None or config.disagrees(TIED):
+    separate = any(WRAPPERS.sub("", name).startswith(_OUTPUTS) for name in names)
+    for stated in config.stated(TIED):
+        if not isinstance(stated, bool):
+            raise CheckpointError(f"{config.path} gives {TIED} as {str(stated)[:80]!r}; expected true or false")
+    said = set(config.stated(TIED))
+    if len(said) != 1:
         return not separate
-    if not isinstance(stated, bool):
-        raise CheckpointError(f"{config.path} gives {TIED} as {stated!r}; expected true or false")
-    if not stated and not separate:
+    tied = True in said
+    if not tied and not separate:
         raise CheckpointError(
             f"{config.path} says that the output projection is not the embedding ({TIED} is false), and no file holds "
             "an lm_head.weight: the checkpoint is incomplete. Fetch all its weight files"
         )
-    return stated
+    return tied
 
 
 def require_agreement(config: ModelConfig, family: Family | None, trunk: Collection[StoredTensor]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ MOST_SHOWN = 80
 MAX_LAYERS = 10_000
 """Past any model there is: a larger number is a damaged or hostile file, and is not turned into a list of layers."""
 NESTED, ROTARY = "text_config", "rope_parameters"
+QUANTIZATION = "quantization_config"
 OWN_KEYS = frozenset({"model_type", "architectures", "dtype", "torch_dtype", "transformers_version", NESTED})
 """Keys that say something else on each level."""
 COUNTS = (
@@ -65,12 +66,16 @@ class ModelConfig:
 
     def get(self, key: str, default: Any = None) -> Any:
         """A value of the decoder's level, else of the top level. The one reader of both: null is a missing value."""
-        return next((level[key] for level in (self.decoder, self.values) if level.get(key) is not None), default)
+        return next(iter(self.stated(key)), default)
 
-    def disagrees(self, key: str) -> bool:
-        """Whether both levels state a key, and not alike."""
-        stated = [level[key] for level in (self.decoder, self.values) if level.get(key) is not None]
-        return len(stated) == 2 and stated[0] != stated[1]
+    def stated(self, key: str) -> list[Any]:
+        """What the levels say, the decoder's first; more than one of them may."""
+        return [level[key] for level in (self.decoder, self.values) if level.get(key) is not None]
+
+    def with_values(self, more: Mapping[str, Any]) -> ModelConfig:
+        """The config with other values on the decoder's level."""
+        decoder = {**self.decoder, **more}
+        return replace(self, decoder=decoder, values=decoder if self.decoder is self.values else self.values)
 
     @cached_property
     def merged(self) -> dict[str, Any]:
@@ -81,9 +86,10 @@ class ModelConfig:
         if self.decoder is self.values:
             return dict(self.values)
         shared = {
-            key: self.get(key)
-            for key in (self.values.keys() | self.decoder.keys()) - OWN_KEYS
-            if not key.endswith("_config") or key == "quantization_config"
+            key: value
+            for level in (self.values, self.decoder)
+            for key, value in level.items()
+            if value is not None and key not in OWN_KEYS and (not key.endswith("_config") or key == QUANTIZATION)
         }
         return {**self.values, **shared, NESTED: {**self.decoder, **shared}}
 

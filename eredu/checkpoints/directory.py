@@ -12,7 +12,7 @@ from typing import Any
 from eredu.checkpoints.agreement import TIED, require_agreement, ties_embeddings
 from eredu.checkpoints.caches import CacheReport, LayerCache, summarize_caches
 from eredu.checkpoints.config import NESTED, ModelConfig, read_config
-from eredu.checkpoints.family import Family, HeadClaim
+from eredu.checkpoints.family import Family, HeadClaim, unknown_heads
 from eredu.checkpoints.head_files import find_head_files, prefixed_names, published_names
 from eredu.checkpoints.heads import HeadReport, broken_assumption, decide_heads
 from eredu.checkpoints.layout import Layout, head_layouts
@@ -43,8 +43,10 @@ class OpenedDirectory:
 
     @cached_property
     def config(self) -> ModelConfig:
-        """config.json."""
-        return read_config(self.path)
+        """config.json, with what the family reads out of other keys under the key that it is asked for."""
+        config = read_config(self.path)
+        family = find_family(config.model_type)
+        return config if family is None else config.with_values(family.implied(config))
 
     @property
     def architecture(self) -> str:
@@ -132,9 +134,9 @@ class OpenedDirectory:
     def head_claim(self) -> HeadClaim | None:
         """Heads that the config claims; None where checkpoints of its kind have none."""
         heads = None if self.family is None else self.family.heads
-        return (
-            heads.claim(self.config) if heads is not None and (heads.inside or self.config.holds_heads_alone) else None
-        )
+        if heads is None:
+            return None if self.family is None or self.config.holds_heads_alone else unknown_heads(self.config)
+        return heads.claim(self.config) if heads.inside or self.config.holds_heads_alone else None
 
     @cached_property
     def head_names(self) -> dict[str, str]:

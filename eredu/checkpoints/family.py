@@ -66,6 +66,7 @@ class Family:
         assistants: `model_type`s of checkpoints that only propose for one target of the family.
         assumed: Settings that mlx-lm's class takes for granted, by key: a config that says otherwise is another model.
             A missing key has the published default, which is what the class computes.
+        implied: Values that follow from other keys, which count instead of what the config says under their names.
         decoders: Names under which mlx-lm has the decoder, by `model_type`, where they differ.
         even_attention: Whether attention has the config's heads and width in every layer.
         gguf: Its architectures in GGUF files.
@@ -79,6 +80,7 @@ class Family:
     heads: HeadFacts | None = None
     assistants: tuple[str, ...] = ()
     assumed: Mapping[str, Any] = field(default_factory=dict)
+    implied: Callable[[ModelConfig], Mapping[str, Any]] = lambda _: {}
     decoders: Mapping[str, str] = field(default_factory=dict)
     even_attention: bool = False
     gguf: tuple[str, ...] = ()
@@ -112,6 +114,18 @@ def weights(prefix: str, *stems: str) -> list[str]:
 def attention_weights(prefix: str) -> list[str]:
     """Names of the projections of plain attention in the layer behind a prefix."""
     return weights(f"{prefix}self_attn.", "q_proj", "k_proj", "v_proj", "o_proj")
+
+
+def unknown_heads(config: ModelConfig) -> HeadClaim | None:
+    """Heads that a config counts in a family whose heads eredu knows nothing of: layers behind the last, or `mtp…`.
+
+    None where it counts none. The decoder is loaded without their tensors.
+    """
+    count, stated = claimed_heads(config, "mtp_num_hidden_layers", *COUNT_KEYS)
+    if not stated or not count:
+        return None
+    behind = (f"layers.{config.layers + i}." for i in range(count))
+    return HeadClaim(count, (*behind, "mtp.", "mtp_"), ())
 
 
 def layers_behind_the_last(config: ModelConfig) -> HeadClaim:

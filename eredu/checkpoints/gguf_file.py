@@ -125,7 +125,7 @@ class OpenedGguf:
             return assistant_report(self.architecture, "an assistant, which eredu does not run from GGUF yet")
         claimed = self._number("nextn_predict_layers") or 0
         found = sum(".nextn." in tensor.name for tensor in self.tensors)
-        return judge_claim(self.architecture, claimed, found, runs=False)
+        return judge_claim(self.architecture, claimed, found, unrun="eredu runs heads of SafeTensors directories alone")
 
     @property
     def not_loaded(self) -> str | None:

@@ -16,6 +16,7 @@ from eredu.checkpoints.head_files import missing_tensors
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CheckpointError
 from eredu.contract.options import MAX_PROPOSALS
+from eredu.families.registry import RUN_HEADS
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,41 +77,51 @@ def decide_heads(
             f"such as {missing[0]}: the checkpoint is incomplete. Fetch all its weight files, or a conversion that "
             "keeps the heads"
         )
-    runs = family is not None and family.heads is not None and family.heads.runs
     claimed = claim.count if claim.stated or names else 0
-    report = replace(judge_claim(name, claimed, len(names), runs=runs), stated_depth=stated_depth(config))
+    report = replace(
+        judge_claim(name, claimed, len(names), unrun=not_run(name, family)), stated_depth=stated_depth(config)
+    )
     broken = broken_assumption(config, family)
     if broken is None or not report.capability.is_ready:
         return report
     return replace(report, capability=MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, name), reason=broken)
 
 
-def judge_claim(family: str, claimed: int, tensors: int, *, runs: bool) -> HeadReport:
+def not_run(name: str, family: Family | None) -> str | None:
+    """Why eredu runs no heads of a family, and whose it does; None where it runs them."""
+    if family is not None and family.heads is not None and family.heads.runs:
+        return None
+    return f"{name} is published with heads that eredu does not run; it runs those of {', '.join(RUN_HEADS)}"
+
+
+def judge_claim(family: str, claimed: int, tensors: int, *, unrun: str | None) -> HeadReport:
     """What a claim and the number of head tensors, found whole, come to.
 
     Args:
         family: Name of the family, as the file has it.
         claimed: Heads that the file claims.
         tensors: Head tensors that it holds.
-        runs: Whether eredu runs the family's heads from such a file.
+        unrun: Why eredu does not run the family's heads from such a file; None where it does.
     """
     if not claimed:
-        stray = f" although it holds {tensors} tensors of one" if tensors else ""
-        return _nothing(f"the checkpoint claims no prediction head{stray}", tensors=tensors)
+        found = (
+            f" although it holds {tensors} tensors of one"
+            if tensors
+            else " and holds none; where its original has one, give a directory that holds it with --head"
+        )
+        return _nothing(f"the checkpoint claims no prediction head{found}", tensors=tensors)
     if not tensors:
+        advice = "give a directory that holds them with --head (head=… in the library), such as the original's folder"
         return _nothing(
-            f"the checkpoint claims {_heads(claimed)} and ships none of their tensors, as many converted "
-            "checkpoints do; give a directory that holds them with --head (head=… in the library), such as the "
-            "original's folder",
+            f"the checkpoint claims {_heads(claimed)} and ships none of their tensors, as many converted checkpoints "
+            f"do; {advice if unrun is None else unrun}",
             claimed=claimed,
         )
     there = f"{_heads(claimed)} {'is' if claimed == 1 else 'are'} there"
-    if runs:
+    if unrun is None:
         return HeadReport(claimed, tensors, MtpCapability.ready(MtpCheckpointKind.EMBEDDED), there)
     unsupported = MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, family)
-    return HeadReport(
-        claimed, tensors, unsupported, f"{there}: {family} is published with heads that eredu does not run yet"
-    )
+    return HeadReport(claimed, tensors, unsupported, f"{there}: {unrun}")
 
 
 def assistant_report(family: str, reason: str) -> HeadReport:

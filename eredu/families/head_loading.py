@@ -10,7 +10,7 @@ from eredu.checkpoints.opening import OpenedCheckpoint
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.families.head_tensors import read_head_tensors
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.families.registry import FAMILIES, parts_named
+from eredu.families.registry import RUN_HEADS, parts_named
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.adapter import LanguageModel, widened
 
@@ -30,10 +30,9 @@ def load_heads(opened: OpenedCheckpoint, target: LanguageModel, *, wide: bool = 
         tensors = replace(tensors, arrays=widened(tensors.arrays))
     family = opened.family
     if family is None or family.heads is None or not family.heads.runs:
-        known = sorted(name for found in FAMILIES if found.heads and found.heads.runs for name in found.head_types)
         raise CapabilityError(
             f"{opened.path} holds heads of {opened.architecture}, which eredu does not run; it runs those of "
-            f"{', '.join(known)}. Decode plainly (--no-mtp), or with an assistant"
+            f"{', '.join(RUN_HEADS)}. Decode plainly (--no-mtp), or with an assistant"
         )
     loader = parts_named("heads")[family.folder].load_heads
     return cast(PredictionHeads, loader(tensors, TargetParts.of(target)))

@@ -28,6 +28,10 @@ FAMILIES: tuple[Family, ...] = tuple(family for folder in FOLDERS for family in 
 
 MODEL_TYPES = {name: family for family in FAMILIES for name in (*family.model_types, *family.assistants)}
 """Families by `model_type` of config.json."""
+RUN_HEADS = tuple(
+    sorted(name for family in FAMILIES if family.heads and family.heads.runs for name in family.head_types)
+)
+"""`model_type`s whose heads eredu runs."""
 ARCHITECTURES = {name: family for family in FAMILIES for name in (*family.gguf, *family.gguf_assistants)}
 """Families by `general.architecture` of GGUF."""
 

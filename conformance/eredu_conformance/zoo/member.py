@@ -90,7 +90,7 @@ class ZooMember:
             return write_directory(directory, config, self.tensors, parts=parts, head_names=names)
         tensors = stored_as(self.tensors, precision)
         level = dict(config["text_config"]) if "text_config" in config else config
-        level["torch_dtype"] = "bfloat16"
+        level["dtype" if "dtype" in level else "torch_dtype"] = "bfloat16"
         config = config | {"text_config": level} if "text_config" in config else level
         if precision is Precision.FP8:
             config["quantization_config"] = {

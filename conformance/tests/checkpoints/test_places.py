@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.errors import CheckpointError, EreduError
 from eredu.engine.load import load_target
 from eredu.families.filling import parameters_of
+from eredu_conformance.harness.places import PLACES, table
 from eredu_conformance.zoo import ZooMember, write_converted, write_head, zoo_member
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -228,7 +230,7 @@ def test_a_key_means_the_same_on_either_level(tmp_path: Path) -> None:
     original = json.loads((directory / "config.json").read_text())
     report = open_checkpoint(directory).report()
     merged = open_checkpoint(directory).decoder_config  # type: ignore[union-attr]
-    for key in original["text_config"].keys() - {"model_type", "torch_dtype"}:
+    for key in original["text_config"].keys() - {"model_type", "dtype"}:
         value = original["text_config"][key]
         nested = {name: other for name, other in original["text_config"].items() if name != key}
         for config in ({**original, "text_config": nested, key: value}, {**original, key: None}):
@@ -239,6 +241,22 @@ def test_a_key_means_the_same_on_either_level(tmp_path: Path) -> None:
     shown = {**original, "num_hidden_layers": 7, "vocab_size": 3, "mtp_num_hidden_layers": 0}
     (directory / "config.json").write_text(json.dumps(shown))
     assert open_checkpoint(directory).report() == report
+
+
+@pytest.mark.parametrize("key", ["layers_block_type", "layer_types"])
+def test_layers_that_are_listed_by_name_alone(key: str, tmp_path: Path) -> None:
+    """As Transformers writes them: no count of layers, under one key or the other."""
+    member = zoo_member("nemotron-h+listed-layers")
+    config = {name: value for name, value in member.config.items() if name != "num_hidden_layers"}
+    config[key] = config.pop("layers_block_type")
+    renamed = replace(member, config=config).write(tmp_path / "renamed")
+    original = member.write(tmp_path / "original")
+    assert open_checkpoint(renamed).report().caches == open_checkpoint(original).report().caches
+    assert mx.array_equal(answer(renamed)[1], answer(original)[1])
+
+
+def test_the_table_of_places_is_what_the_readers_do() -> None:
+    assert PLACES.read_text(encoding="utf-8") == table(), "python -m eredu_conformance.harness.places writes it"
 
 
 def test_a_claim_that_outlived_its_head_says_how_to_give_one(tmp_path: Path) -> None:

@@ -28,11 +28,23 @@ def letters(words: tuple[str, ...]) -> str:
     return "".join(LETTERS.get(word, "?") for word in words)
 
 
-def caches(config: ModelConfig) -> list[LayerCache | None]:
-    """By the pattern of blocks, whichever way it is written."""
+def layer_pattern(config: ModelConfig) -> str:
+    """Letters of the layers, whichever way they are written: as a pattern, or listed by name under either key."""
     pattern = config.get("hybrid_override_pattern")
-    if not isinstance(pattern, str):
-        pattern = letters(config.strings("layers_block_type") or ())
+    if isinstance(pattern, str):
+        return pattern
+    return letters(config.strings("layers_block_type") or config.strings("layer_types") or ())
+
+
+def implied(config: ModelConfig) -> dict[str, int]:
+    """The pattern has a letter a layer; Transformers leaves the count out, and passes over one that is there."""
+    pattern = layer_pattern(config)
+    return {"num_hidden_layers": len(pattern)} if pattern else {}
+
+
+def caches(config: ModelConfig) -> list[LayerCache | None]:
+    """By the pattern of blocks."""
+    pattern = layer_pattern(config)
     if not pattern or set(pattern) - CACHES.keys():
         raise CheckpointError(
             f"{config.path} gives hybrid_override_pattern (or layers_block_type) as {pattern!r}; expected one of "
@@ -80,6 +92,7 @@ FAMILIES = (
         folder="nemotron",
         model_types=("nemotron_h",),
         caches=caches,
+        implied=implied,
         heads=HeadFacts(claim=claim),
         assumed={
             "mlp_hidden_act": "relu2",

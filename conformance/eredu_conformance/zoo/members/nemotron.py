@@ -55,6 +55,22 @@ def _config(heads: int) -> dict[str, Any]:
         "moe_intermediate_size": EXPERT_MLP,
         "moe_shared_expert_intermediate_size": SHARED_MLP,
         "moe_latent_size": LATENT,
+        "attention_dropout": 0.0,
+        "expand": 2,
+        "hidden_dropout": 0.0,
+        "initializer_range": 0.02,
+        "mamba_ssm_cache_dtype": "float32",
+        "moe_shared_expert_overlap": False,
+        "norm_eps": 1e-5,
+        "num_logits_to_keep": 1,
+        "partial_rotary_factor": 1.0,
+        "rescale_prenorm_residual": True,
+        "residual_in_fp32": False,
+        "rope_theta": 10000.0,
+        "sliding_window": None,
+        "time_step_floor": 0.0001,
+        "use_cache": True,
+        "use_mamba_kernels": True,
     }
 
 

@@ -1,6 +1,8 @@
 """Qwen3-Next and Qwen3.5, dense and mixture of experts: gated delta layers, gated attention in every other one.
 
-Norm weights are stored as offsets from one, as published; the gated norm inside a delta layer is not.
+Norm weights are stored as offsets from one, as published; the gated norm inside a delta layer is not. Configs have
+the keys of the releases (Qwen3-Next-80B-A3B-Instruct, Qwen3.5-0.8B and -35B-A3B) but those of the vision tower and the
+ids of special tokens: Qwen3-Next states no count of its heads, and lists no layer types.
 """
 
 from __future__ import annotations
@@ -31,13 +33,14 @@ def _decoder(model_type: str, *, moe: bool) -> dict[str, Any]:
         "hidden_act": "silu",
         "rms_norm_eps": 1e-6,
         "full_attention_interval": INTERVAL,
-        "layer_types": ["full_attention" if i % INTERVAL else "linear_attention" for i in range(LAYERS)],
         "linear_conv_kernel_dim": KERNEL,
         "linear_key_head_dim": DELTA_WIDTH,
         "linear_value_head_dim": DELTA_WIDTH,
         "linear_num_key_heads": DELTA_KEYS,
         "linear_num_value_heads": DELTA_VALUES,
-        "mtp_num_hidden_layers": 1,
+        "attention_dropout": 0.0,
+        "initializer_range": 0.02,
+        "use_cache": True,
     }
     if moe:
         config |= {
@@ -45,6 +48,8 @@ def _decoder(model_type: str, *, moe: bool) -> dict[str, Any]:
             "num_experts_per_tok": CHOSEN,
             "moe_intermediate_size": EXPERT_MLP,
             "shared_expert_intermediate_size": EXPERT_MLP,
+            "output_router_logits": False,
+            "router_aux_loss_coef": 0.001,
         }
     return config
 
@@ -149,6 +154,15 @@ def _member(name: str, config: dict[str, Any], body: Tensors, head: Tensors) -> 
 def _qwen35(name: str, model_type: str, architecture: str, *, moe: bool, seed: int) -> ZooMember:
     draw = Drawer(seed)
     text = _decoder(f"{model_type}_text", moe=moe)
+    text["dtype"] = text.pop("torch_dtype")
+    text |= {
+        "layer_types": ["full_attention" if i % INTERVAL else "linear_attention" for i in range(LAYERS)],
+        "attn_output_gate": True,
+        "mamba_ssm_dtype": "float32",
+        "mlp_only_layers": [],
+        "mtp_num_hidden_layers": 1,
+        "mtp_use_dedicated_embeddings": False,
+    }
     text["rope_parameters"] = {
         "rope_type": "default",
         "rope_theta": 10000.0,
@@ -156,7 +170,10 @@ def _qwen35(name: str, model_type: str, architecture: str, *, moe: bool, seed: i
         "mrope_section": [2, 1, 1],
         "mrope_interleaved": True,
     }
-    config = {"architectures": [architecture], "model_type": model_type, "text_config": text}
+    config = {
+        "architectures": [architecture], "model_type": model_type, "text_config": text, "tie_word_embeddings": False,
+        "transformers_version": "4.57.0.dev0",
+    }  # fmt: skip
     body = _body(draw, "model.language_model.", moe=moe, next_layout=False)
     head = _head(draw, moe=moe, next_layout=False)
     return _member(name, config, body, head)
@@ -182,6 +199,9 @@ def qwen3_next() -> ZooMember:
         "norm_topk_prob": True,
         "decoder_sparse_step": 1,
         "mlp_only_layers": [],
+        "rope_scaling": None,
+        "use_sliding_window": False,
+        "transformers_version": "4.57.0.dev0",
     }
     body = _body(draw, "model.", moe=True, next_layout=True)
     return _member("qwen3-next", config, body, _head(draw, moe=True, next_layout=True))
