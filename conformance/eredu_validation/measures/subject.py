@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.gguf_set import read_gguf
 from eredu.contract.events import EventSink
 from eredu.contract.options import GenerationOptions, MtpSchedulerOptions
@@ -21,8 +22,8 @@ from eredu_validation.foreign.answers import ForeignEngine
 from eredu_validation.measures.inside import Assistant, FittedModel, MlxBackend, PredictionHeads
 from eredu_validation.measures.prompt_states import PromptStates
 
-WEIGHED_SUFFIXES = frozenset({".safetensors", ".gguf", ".json", ".jinja", ".model", ".tiktoken", ".npz"})
-"""Files of a checkpoint that can change its output."""
+WEIGHED_SUFFIXES = frozenset({".gguf", ".json", ".jinja", ".model", ".tiktoken", ".npz"})
+"""Files beside the weights of a checkpoint that can change its output."""
 CHUNK_BYTES = 1 << 22
 
 
@@ -125,10 +126,14 @@ def vars_of(options: Any) -> dict[str, Any]:
 
 
 def content_digest(path: Path) -> str:
-    """SHA-256 over the names and bytes of everything in a checkpoint that can change its output."""
+    """SHA-256 over the names and bytes of everything in a checkpoint that can change its output.
+
+    Of weight files those that are loaded: a stray one beside an index changes nothing.
+    """
     files: Sequence[Path]
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in WEIGHED_SUFFIXES)
+        beside = [file for file in path.iterdir() if file.suffix in WEIGHED_SUFFIXES]
+        files = sorted([*beside, *(header.path for header in OpenedDirectory(path).headers)])
     else:
         files = read_gguf(path).files
     whole = hashlib.sha256()
@@ -137,5 +142,7 @@ def content_digest(path: Path) -> str:
         with file.open("rb") as stream:
             while chunk := stream.read(CHUNK_BYTES):
                 digest.update(chunk)
-        whole.update(f"{file.name} {digest.hexdigest()}\n".encode())
+        whole.update(
+            f"{file.relative_to(path).as_posix() if path.is_dir() else file.name} {digest.hexdigest()}\n".encode()
+        )
     return whole.hexdigest()

@@ -19,6 +19,7 @@ from eredu.engine.load import load_target
 from eredu.families.filling import parameters_of
 from eredu_conformance.harness.places import PLACES, table
 from eredu_conformance.zoo import ZooMember, write_converted, write_head, zoo_member
+from eredu_validation.measures.subject import content_digest
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 WITH_HEADS = ("qwen3.5", "qwen3-next", "deepseek-v3", "nemotron-h")
@@ -87,13 +88,15 @@ def test_heads_that_no_index_lists_are_found(
     path.parent.mkdir(exist_ok=True)
     renamed = {LAYOUTS[file](name): array for name, array in head.items()}
     mx.save_safetensors(str(path), renamed, {"format": "mlx" if file.startswith("optiq") else "pt"})
-    report = open_checkpoint(tmp_path / "made").report()
+    report, digest = open_checkpoint(tmp_path / "made").report(), content_digest(tmp_path / "made")
     assert report.to_json()["files"] == sorted([WEIGHTS, file])
     found = answer(tmp_path / "made")
     assert found[0] == expected[0] == report.heads.capability
     assert mx.array_equal(found[1], expected[1])
     assert found[2].keys() == expected[2].keys()
     assert all(mx.array_equal(array, expected[2][name]) for name, array in found[2].items())
+    mx.save_safetensors(str(path), {name: array * 2 for name, array in renamed.items()}, {"format": "pt"})
+    assert content_digest(tmp_path / "made") != digest
 
 
 def test_a_head_in_a_folder_inside_is_found_without_its_prefix(tmp_path: Path) -> None:
@@ -116,7 +119,9 @@ def test_a_stray_file_beside_an_index_is_not_loaded(
     write_index(tmp_path / "made", tensors)
     stray = {name: array * 2 for name, array in tensors.items() if name not in member.head}
     mx.save_safetensors(str(tmp_path / "made" / "model-b.safetensors"), stray, {"format": "pt"})
-    found = answer(tmp_path / "made")
+    found, digest = answer(tmp_path / "made"), content_digest(tmp_path / "made")
+    (tmp_path / "made" / "model-b.safetensors").write_bytes(b"no header")
+    assert content_digest(tmp_path / "made") == digest
     assert open_checkpoint(tmp_path / "made").report().to_json()["files"] == [WEIGHTS]
     assert found[0] == expected[0]
     assert mx.array_equal(found[1], expected[1])
