@@ -6,7 +6,8 @@ Portable: numpy and the standard library. It reads rows and tokens and runs no m
 from eredu_validation.evidence.columns import Columns, check_columns, columns_of
 from eredu_validation.evidence.diagnostics import Diagnostic, diagnose, holm
 from eredu_validation.evidence.emission import Emission, Round, Stratum, strata_of
-from eredu_validation.evidence.ledger import LEDGER_NAME, Header, Ledger, LedgerContent, read_ledger
+from eredu_validation.evidence.ledger import LEDGER_NAME, Ledger
+from eredu_validation.evidence.ledger_content import Header, LedgerContent, read_ledger
 from eredu_validation.evidence.merging import Merged, merge
 from eredu_validation.evidence.portfolio import Portfolio, Stake, portfolio
 from eredu_validation.evidence.process import Crossing, Evidence, Increment, Terms, design_of, log_e_of

@@ -16,102 +16,23 @@ import fcntl
 import hashlib
 import os
 import uuid
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from eredu.contract.errors import EvidenceError
 from eredu.files.aside_file import AsideFile, make_folder, output_error
-from eredu_validation.evidence.chained_lines import ChainedLine, chained_line, read_chained
+from eredu_validation.evidence.chained_lines import chained_line
 from eredu_validation.evidence.json_form import Batch, batch_of, batch_record
 from eredu_validation.evidence.kept_bets import KeptBets
-from eredu_validation.evidence.process import Crossing, Evidence, Increment, Terms
+from eredu_validation.evidence.ledger_content import Header, LedgerContent, content_of, read_ledger, read_lines
+from eredu_validation.evidence.process import Evidence, Increment, Terms
 from eredu_validation.evidence.subject_identity import SubjectIdentity, portfolio_version
-from eredu_validation.evidence.tally import Tally, add_up
 from eredu_validation.evidence.wave import Wave
 
-SCHEMA = "eredu-evidence-ledger/2"
-UNCHAINED = b'"schema":"eredu-evidence-ledger/1"'
-"""In the first line of ledgers that keep no bets and have no checksums."""
 LEDGER_NAME = "ledger.jsonl"
 """Name of the ledger in the folder of a validation."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Header:
-    """Whose evidence it is.
-
-    Attributes:
-        run: Name of the run, unique.
-        identity: The subject.
-        terms: What is tested.
-        seed: Root of all randomness of the run.
-        part: Number of the part of the run, where several processes share a seed; their requests differ.
-    """
-
-    run: str
-    identity: SubjectIdentity
-    terms: Terms
-    seed: int
-    part: int = 0
-
-    def record(self) -> dict[str, Any]:
-        """JSON-able."""
-        return {
-            "record": "header",
-            "schema": SCHEMA,
-            "run": self.run,
-            "seed": self.seed,
-            "part": self.part,
-            "terms": {"alpha": self.terms.alpha, "tolerance": self.terms.tolerance},
-            "fingerprint": self.identity.record(),
-        }
-
-    @property
-    def subject(self) -> SubjectIdentity:
-        """The identity with the terms among its settings: evidence under other terms is other evidence."""
-        terms = {"alpha": self.terms.alpha, "tolerance": self.terms.tolerance}
-        return replace(self.identity, settings={**self.identity.settings, **terms})
-
-
-@dataclass(frozen=True)
-class LedgerContent:
-    """What a ledger says.
-
-    Attributes:
-        header: Whose evidence it is.
-        batches: Its lines in their order.
-    """
-
-    header: Header
-    batches: tuple[Batch, ...] = ()
-
-    @cached_property
-    def tally(self) -> Tally:
-        """The sum of all batches."""
-        return add_up(batch.increment.tally for batch in self.batches)
-
-    @property
-    def crossing(self) -> Crossing | None:
-        """Where M first reached its threshold."""
-        return self.batches[-1].increment.crossing if self.batches else None
-
-    @property
-    def next_request(self) -> int:
-        """Where the next session goes on."""
-        return self.batches[-1].next_request if self.batches else 0
-
-    @property
-    def wave(self) -> Wave | None:
-        """The wave that was being drawn."""
-        return self.batches[-1].wave if self.batches else None
-
-    @property
-    def path(self) -> tuple[tuple[int, float], ...]:
-        """Tokens and ln M behind each batch."""
-        return tuple((batch.increment.tokens, batch.increment.log_e) for batch in self.batches)
 
 
 class Ledger:
@@ -176,13 +97,13 @@ class Ledger:
 
     def _go_on(self) -> None:
         """Read again, for what another process wrote before it let go of the lock counts; cut what cannot go on."""
-        lines = _read_lines(self.path)
+        lines = read_lines(self.path)
         last = max((n for n, line in enumerate(lines) if line.record["record"] == "bets"), default=0)
         kept, cut = lines[: last + 1], lines[last + 1 :]
         if last:
             self._bets = self._read_bets(lines[last].record)
         os.ftruncate(self._descriptor, kept[-1].end)
-        self.content, self._chain = _content(self.path, kept), kept[-1].chain
+        self.content, self._chain = content_of(self.path, kept), kept[-1].chain
         self.drawn_again = sum(batch_of(line.record).increment.tally.tokens for line in cut)
         self._kept_tokens = self.content.tally.tokens
 
@@ -263,47 +184,6 @@ class Ledger:
         if hashlib.sha256(data).hexdigest() != record["sha256"]:
             raise EvidenceError(f"{path} is not what {self.path} names: it was changed. Restore it, or begin anew")
         return KeptBets.of_bytes(data)
-
-
-def read_ledger(path: Path) -> LedgerContent:
-    """What a ledger says, without half a line at its end. Raises `EvidenceError` for anything that is no ledger."""
-    return _content(path, _read_lines(path))
-
-
-def _read_lines(path: Path) -> list[ChainedLine]:
-    if not path.is_file():
-        raise EvidenceError(f"there is no ledger at {path}; begin one, or name the place of an earlier run")
-    data = path.read_bytes()
-    first = data.partition(b"\n")[0]
-    if UNCHAINED in first:
-        raise EvidenceError(
-            f"{path} is of the earlier form eredu-evidence-ledger/1, which keeps no bets; this eredu writes {SCHEMA}: "
-            "begin the evidence anew in another folder"
-        )
-    if f'"schema":"{SCHEMA}"'.encode() not in first:
-        raise EvidenceError(f"{path} is no ledger of schema {SCHEMA}: its first line does not say so")
-    return read_chained(data, str(path))
-
-
-def _content(path: Path, lines: list[ChainedLine]) -> LedgerContent:
-    try:
-        header = _header_of(lines[0].record)
-        batches = [batch_of(line.record) for line in lines[1:] if line.record["record"] == "batch"]
-        return LedgerContent(header, tuple(batches))
-    except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise EvidenceError(f"{path} is no ledger of schema {SCHEMA}: {type(error).__name__}: {error}") from error
-
-
-def _header_of(record: dict[str, Any]) -> Header:
-    if record.get("schema") != SCHEMA:
-        raise ValueError(f"its first line says schema {record.get('schema')!r}")
-    return Header(
-        run=record["run"],
-        identity=SubjectIdentity.of_record(record["fingerprint"]),
-        terms=Terms(**record["terms"]),
-        seed=record["seed"],
-        part=record["part"],
-    )
 
 
 def _complete(identity: SubjectIdentity) -> SubjectIdentity:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eredu.contract.errors import EvidenceError
-from eredu_validation.evidence.ledger import Header, LedgerContent
+from eredu_validation.evidence.ledger_content import Header, LedgerContent
 from eredu_validation.evidence.process import Terms, log_e_of
 from eredu_validation.evidence.tally import Tally, add_up
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from eredu_validation.evidence.diagnostics import Diagnostic, diagnose, holm
 from eredu_validation.evidence.json_form import finite
-from eredu_validation.evidence.ledger import Header, LedgerContent
+from eredu_validation.evidence.ledger_content import Header, LedgerContent
 from eredu_validation.evidence.merging import Merged
 from eredu_validation.evidence.process import Terms
 from eredu_validation.evidence.tally import DIAGNOSED, Tally
