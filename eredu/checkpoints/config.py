@@ -25,9 +25,12 @@ COUNTS = (
     "intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok", "n_routed_experts",
     "shared_expert_intermediate_size", "max_position_embeddings", "linear_num_key_heads", "linear_num_value_heads",
     "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim", "mamba_num_heads", "mamba_head_dim",
-    "ssm_state_size", "conv_kernel", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
+    "n_group", "topk_group", "n_groups", "n_shared_experts", "first_k_dense_replace", "moe_layer_freq", "q_lora_rank",
+    "full_attention_interval", "ssm_state_size", "conv_kernel", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
 )  # fmt: skip
 """Keys whose values are whole numbers in every family."""
+POSITIVE = frozenset({"hidden_size", "vocab_size", "num_attention_heads", "head_dim"})
+"""Those that are never 0."""
 REALS = {
     "rms_norm_eps": (0, 1), "layer_norm_eps": (0, 1), "layer_norm_epsilon": (0, 1), "norm_eps": (0, 1),
     "rope_theta": (0, 1e12), "partial_rotary_factor": (0, 1), "routed_scaling_factor": (0, 1e6),
@@ -93,12 +96,12 @@ class ModelConfig:
         }
         return {**self.values, **shared, NESTED: {**self.decoder, **shared}}
 
-    def count(self, key: str, default: int | None = None, *, most: int = MAX_COUNT) -> int:
-        """A whole number from 0 to `most`. Raises `CheckpointError` for anything else, or where it is missing."""
+    def count(self, key: str, default: int | None = None, *, least: int = 0, most: int = MAX_COUNT) -> int:
+        """A whole number from `least` to `most`. Raises `CheckpointError` for anything else, or where it is missing."""
         value = self.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise CheckpointError(
-                f"{self.path} gives {key} as {_shown(value)}; expected a whole number from 0 to {most}"
+                f"{self.path} gives {key} as {_shown(value)}; expected a whole number from {least} to {most}"
             )
         return value
 
@@ -114,12 +117,13 @@ class ModelConfig:
         """
         for key in COUNTS:
             if self.get(key) is not None:
-                self.count(key, most=MAX_LAYERS if key == "num_hidden_layers" else MAX_COUNT)
-        for key, (least, most) in REALS.items():
+                least, most = int(key in POSITIVE), MAX_LAYERS if key == "num_hidden_layers" else MAX_COUNT
+                self.count(key, least=least, most=most)
+        for key, (low, high) in REALS.items():
             for place, value in ((key, self.get(key)), (f"{ROTARY}.{key}", _inside(self.get(ROTARY), key))):
-                if value is not None and not (_is_real(value) and least <= value <= most):
+                if value is not None and not (_is_real(value) and low <= value <= high):
                     raise CheckpointError(
-                        f"{self.path} gives {place} as {str(value)[:80]!r}; expected a number from {least} to {most}"
+                        f"{self.path} gives {place} as {str(value)[:80]!r}; expected a number from {low} to {high}"
                     )
 
     def strings(self, key: str) -> tuple[str, ...] | None:

@@ -207,8 +207,7 @@ class OpenedDirectory:
         prefixes = () if self.head_claim is None else self.head_claim.prefixes
         heads = published_names(self._trunk_names, self.head_claim) if self.head_claim is not None and prefixes else {}
         trunk = [tensor for header in self.trunk for tensor in header.tensors if tensor.name not in heads]
-        if family is not None:
-            _ = self.caches
+        _ = self.caches, self.hidden_size, self.vocabulary_rows
         if trunk:
             require_agreement(self.config, family, trunk)
             _ = self.tied_embeddings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -23,7 +24,11 @@ def inspect_named(name: str) -> CheckpointReport:
 
     Raises `CheckpointError` for anything missing, cut short, damaged, contradictory, pickled or of unknown family.
     """
-    return open_named(name).report()
+    from eredu.engine.checkpoint import why_not_loaded  # noqa: PLC0415 (MLX, once the headers are known to be whole)
+
+    opened = open_named(name)
+    report = opened.report()
+    return replace(report, not_loaded=why_not_loaded(opened))
 
 
 def fit_named(target: str, assistant: str) -> AssistantFit:

@@ -14,12 +14,20 @@ from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.gguf_file import OpenedGguf
 from eredu.checkpoints.heads import HeadReport
 from eredu.checkpoints.opening import OpenedCheckpoint, open_checkpoint, require_same_width
-from eredu.contract.errors import CapabilityError, OptionError
+from eredu.contract.errors import CapabilityError, EreduError, OptionError
 from eredu.families.head_loading import load_heads
 from eredu.families.mlx_lm_patches import patch_layers, patch_target
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.recurrence import recurrences_of
-from eredu.mlx.adapter import LanguageModel, Split, cast_model, confirm_split, is_quantized, load_directory
+from eredu.mlx.adapter import (
+    LanguageModel,
+    Split,
+    build_directory,
+    cast_model,
+    confirm_split,
+    is_quantized,
+    load_directory,
+)
 from eredu.mlx.caches.recurrent import Recurrence
 from eredu.mlx.gguf import load_gguf
 from eredu.text.tokenizer import Tokenizer
@@ -129,6 +137,25 @@ def load_checkpoint(
         patch_layers(module)
     unused = opened.heads if with_heads and heads is None else None
     return LoadedCheckpoint(opened, model, tokenizer, is_quantized(model), heads, unused)
+
+
+def why_not_loaded(opened: OpenedCheckpoint) -> str | None:
+    """Why a checkpoint cannot be loaded, in the words in which loading refuses it; None where it can.
+
+    Builds the decoder with its weights unread, so that a config of other shapes than the files' shows.
+    """
+    if not isinstance(opened, OpenedDirectory):
+        return opened.not_loaded
+    if opened.config.holds_heads_alone or (opened.family and opened.architecture in opened.family.assistants):
+        return None
+    try:
+        _ = opened.tokenizer
+        opened.check()
+        opened.require_assumed()
+        build_directory(opened, apart=opened.head_names.__contains__)
+    except EreduError as error:
+        return str(error)
+    return None
 
 
 def _opened(given: OpenedCheckpoint | Path) -> OpenedCheckpoint:

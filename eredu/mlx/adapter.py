@@ -83,21 +83,32 @@ def load_directory(
     Raises `CheckpointError` with what mlx-lm found wrong, `CapabilityError` where it cannot split the family so.
     """
     opened = OpenedDirectory(source) if isinstance(source, Path) else source
+    model, config = build_directory(opened, apart=apart, wide=wide)
+    if split is not None:
+        _divide(model, split)
+    evaluate_model(model)
+    return cast(LanguageModel, model), config
+
+
+def build_directory(
+    opened: OpenedDirectory, *, apart: Callable[[str], bool], wide: bool = False
+) -> tuple[nn.Module, dict[str, Any]]:
+    """The model with weights that are not read yet, and its config: what shows whether a directory can be loaded.
+
+    Raises `CheckpointError` with what mlx-lm found wrong.
+    """
     opened.check()
     try:
         with _shown(opened) as folder:
             model, config = load_model(
                 folder,
-                lazy=split is not None,
+                lazy=True,
                 get_model_classes=partial(_classes, apart, wide=wide, decoder=opened.decoder),
                 trust_remote_code=False,
             )
     except Exception as error:  # whatever a strange config makes foreign code raise
         raise CheckpointError(f"mlx-lm cannot load the checkpoint in {opened.path}: {error!r}") from error
-    if split is not None:
-        _divide(model, split)
-    evaluate_model(model)
-    return cast(LanguageModel, model), config
+    return cast(nn.Module, model), config
 
 
 @contextmanager

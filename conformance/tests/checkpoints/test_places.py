@@ -14,6 +14,7 @@ import pytest
 
 from eredu.checkpoints.agreement import TIED
 from eredu.checkpoints.opening import open_checkpoint
+from eredu.commands.inspect import inspect_named
 from eredu.contract.errors import CheckpointError, EreduError
 from eredu.engine.load import load_target
 from eredu.families.filling import parameters_of
@@ -209,6 +210,31 @@ def test_configs_that_are_not_of_the_tensors_are_refused(name: str, changes: dic
     assert message.startswith(f"{tmp_path / 'config.json'} gives ")
     assert next(iter(changes)) in message
     assert len(message) < 400
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"intermediate_size": 10_000},
+        {"attention_bias": True},
+        {"linear_num_key_heads": 3},
+        {"rope_parameters": "none"},
+        {"rms_norm_eps": None},
+    ],
+    ids=str,
+)
+def test_inspection_says_that_it_does_not_load_in_the_words_of_loading(changes: dict[str, Any], tmp_path: Path) -> None:
+    """What only the family's class can find: it is built, with its weights unread."""
+    directory = changed(zoo_member("qwen3.5").write(tmp_path), **changes)
+    with pytest.raises(EreduError) as raised:
+        load_target(directory)
+    assert inspect_named(str(directory)).not_loaded == str(raised.value)
+
+
+def test_a_family_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    directory = zoo_member("llama").write(tmp_path)
+    changed(directory, model_type="no_such")
+    assert "whose caches eredu does not know" in refusal(directory)
 
 
 def test_an_untied_output_that_is_missing_is_refused(tmp_path: Path) -> None:

@@ -56,13 +56,26 @@ def caches(config: ModelConfig) -> list[LayerCache | None]:
 def claim(config: ModelConfig) -> HeadClaim:
     """Steps of as many blocks as their pattern has letters; the first fuses, the last norms."""
     count, stated = claimed_heads(config)
-    pattern = config.get("mtp_hybrid_override_pattern")
-    length = len(pattern) if isinstance(pattern, str) else len(config.strings("mtp_layers_block_type") or DEFAULT_HEAD)
+    length = len(stated_head_pattern(config))
     required: list[str] = []
-    for start in range(0, count * length, length or 1):
+    for start in range(0, count * length, length):
         required += weights(f"mtp.layers.{start}.", "enorm", "hnorm", "eh_proj")
         required += weights(f"mtp.layers.{start + length - 1}.", "final_layernorm")
     return HeadClaim(count, ("mtp.",), tuple(required), stated)
+
+
+def stated_head_pattern(config: ModelConfig) -> str:
+    """Letters of one step's blocks, whichever way they are written. Raises `CheckpointError` for anything else."""
+    given = config.get("mtp_hybrid_override_pattern")
+    if given is None:
+        words = config.strings("mtp_layers_block_type")
+        given = DEFAULT_HEAD if words is None else letters(words)
+    if not isinstance(given, str) or not given or set(given) - CACHES.keys():
+        raise CheckpointError(
+            f"{config.path} gives the head's layers as {str(given)[:80]!r}; expected one of {', '.join(LETTERS)} for "
+            "each in mtp_layers_block_type, or a pattern of *, E and - in mtp_hybrid_override_pattern"
+        )
+    return given
 
 
 def head_pattern(config: ModelConfig) -> str:
@@ -70,15 +83,7 @@ def head_pattern(config: ModelConfig) -> str:
 
     Raises `CheckpointError` for anything else, `CapabilityError` for recurrent blocks.
     """
-    given = config.get("mtp_hybrid_override_pattern")
-    if given is None:
-        words = config.strings("mtp_layers_block_type")
-        given = DEFAULT_HEAD if words is None else letters(words)
-    if not isinstance(given, str) or not given or set(given) - CACHES.keys():
-        raise CheckpointError(
-            f"{config.path} gives the head's layers as {given!r}; expected one of {', '.join(LETTERS)} for each in "
-            "mtp_layers_block_type, or a pattern of *, E and - in mtp_hybrid_override_pattern"
-        )
+    given = stated_head_pattern(config)
     if RECURRENT in given:
         raise CapabilityError(
             f"{config.path} puts recurrent layers into its prediction head ({given}); eredu rolls back heads by "
