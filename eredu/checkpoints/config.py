@@ -26,7 +26,8 @@ COUNTS = (
     "shared_expert_intermediate_size", "max_position_embeddings", "linear_num_key_heads", "linear_num_value_heads",
     "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim", "mamba_num_heads", "mamba_head_dim",
     "n_group", "topk_group", "n_groups", "n_shared_experts", "first_k_dense_replace", "moe_layer_freq", "q_lora_rank",
-    "full_attention_interval", "ssm_state_size", "conv_kernel", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
+    "full_attention_interval", "ssm_state_size", "conv_kernel", "kv_lora_rank", "qk_nope_head_dim",
+    "qk_rope_head_dim", "v_head_dim",
 )  # fmt: skip
 """Keys whose values are whole numbers in every family."""
 POSITIVE = frozenset({"hidden_size", "vocab_size", "num_attention_heads", "head_dim"})
