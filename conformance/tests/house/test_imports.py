@@ -71,6 +71,7 @@ LATE = {
     "eredu.mlx.gguf_tensors > gguf": "likewise",
     "eredu.commands.entry > eredu.commands.main": "signals are answered before anything is imported",
     "eredu.commands.fetch > eredu.commands.hub_download": "slow to import",
+    "eredu.commands.inspect > eredu.engine.checkpoint": "MLX: what is wrong with the headers is said at once",
     "eredu.commands.inspect > eredu.commands.probing": "MLX, which headers do not need",
     "eredu.commands.pair > eredu.engine.load": "MLX: what else is wrong with a command line is said at once",
     "eredu_conformance.commands.conformance > eredu.files": "only where a report is written",
