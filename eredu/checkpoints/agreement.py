@@ -106,7 +106,7 @@ def _require_attention(config: ModelConfig, stored: Mapping[str, StoredTensor]) 
 
 def _other_heads(config: ModelConfig, key: str, count: int, tensor: StoredTensor) -> CheckpointError:
     width = config.get("head_dim")
-    each = "" if width is None else f", of head_dim {width},"
+    each = "" if width is None else f", of head_dim {width}"
     return CheckpointError(
         f"{config.path} gives {key} as {count}{each}, and {tensor.name} has {tensor.shape[0]} rows: config and weights "
         "are not of one checkpoint"

@@ -37,6 +37,12 @@ Which file and which key of config.json each command reads, family by family. Wr
 by one function, and inspect by the code that loading asks first. Keys are read on either level of a nested config: a
 `text_config` counts before the top, and null is a missing value. What mlx-lm's class reads of the config that eredu
 hands it is not listed.
+
+Weights come from exactly the files that `model.safetensors.index.json` names, or without an index from
+`model*.safetensors`. Where none of them holds a head, every other `.safetensors` beside them and one folder down
+(`mtp.safetensors`, `optiq/mtp.safetensors`, `mtp/weights.safetensors`) is looked at, and counts as the head if all its
+tensors are: named `mtp.…`, `language_model.mtp.…` or as the family's layers behind the last, or without `mtp.` and
+together the whole head. Any other file is a stray, and is not read.
 """
 _OPENED: list[set[str]] = []
 _READ: list[set[str]] = []

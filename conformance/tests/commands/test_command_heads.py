@@ -166,3 +166,20 @@ def test_bench_needs_a_drafter(eredu_command: Callable[..., Any], member: ZooMem
     ran = eredu_command("bench", "-m", bare)
     assert ran.status == 2
     assert "ships none of their tensors" in ran.stderr
+
+
+def test_every_command_refuses_in_the_same_words(
+    eredu_command: Callable[..., Any], member: ZooMember, tmp_path: Path
+) -> None:
+    """Config against tensors, and a part of a head: decided once."""
+    other = member.write(tmp_path / "other")
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "text_config": {**config["text_config"], "head_dim": 8}}))
+    half = write_damaged(member, tmp_path / "half", Damage.HEAD_HALF_ABSENT)
+    for path, said in ((str(other), "of head_dim 8, and"), (str(half), "of their tensors 7 are missing")):
+        commands = (["inspect", path], ["generate", "-m", path, "a"], ["validate", path])
+        answers = {(ran.status, ran.stderr) for ran in (eredu_command(*words) for words in commands)}
+        assert len(answers) == 1, answers
+        status, message = answers.pop()
+        assert (status, message.count("\n")) == (2, 1)
+        assert said in message
