@@ -67,9 +67,9 @@ class OpenedDirectory:
 
     @cached_property
     def trunk(self) -> tuple[SafetensorsHeader, ...]:
-        """Headers of exactly the files that the index names, or of all by their name; of heads alone of any name."""
-        pattern = "*.safetensors" if self.config.holds_heads_alone else "model*.safetensors"
-        return read_directory_headers(self.path, pattern)
+        """Headers of exactly the files that the index names, else of `model*.safetensors`, else of all there are."""
+        usual = not self.config.holds_heads_alone and any(self.path.glob("model*.safetensors"))
+        return read_directory_headers(self.path, "model*.safetensors" if usual else "*.safetensors")
 
     @cached_property
     def _beside(self) -> tuple[tuple[SafetensorsHeader, ...], dict[str, str]]:
@@ -193,7 +193,9 @@ class OpenedDirectory:
     @property
     def tied_embeddings(self) -> bool:
         """Whether the output projection is the embedding; heads alone have none."""
-        return self.config.holds_heads_alone or ties_embeddings(self.config, self._trunk_names)
+        if self.config.holds_heads_alone or not self._decoder_tensors:
+            return True
+        return ties_embeddings(self.config, self._trunk_names)
 
     def check(self) -> None:
         """Raise `CheckpointError` where config and tensors are not of one model; loading and inspection ask it first.
@@ -204,13 +206,16 @@ class OpenedDirectory:
         family = self.family
         if self.config.holds_heads_alone or (family is not None and self.architecture in family.assistants):
             return
-        prefixes = () if self.head_claim is None else self.head_claim.prefixes
-        heads = published_names(self._trunk_names, self.head_claim) if self.head_claim is not None and prefixes else {}
-        trunk = [tensor for header in self.trunk for tensor in header.tensors if tensor.name not in heads]
         _ = self.caches, self.hidden_size, self.vocabulary_rows
-        if trunk:
-            require_agreement(self.config, family, trunk)
+        if self._decoder_tensors:
+            require_agreement(self.config, family, self._decoder_tensors)
             _ = self.tied_embeddings
+
+    @cached_property
+    def _decoder_tensors(self) -> tuple[StoredTensor, ...]:
+        """The trunk's tensors without those of heads; none in a folder of heads alone, under any config."""
+        heads = {} if self.head_claim is None else published_names(self._trunk_names, self.head_claim)
+        return tuple(tensor for header in self.trunk for tensor in header.tensors if tensor.name not in heads)
 
     @property
     def decoder_config(self) -> dict[str, Any]:

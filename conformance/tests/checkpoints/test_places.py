@@ -112,6 +112,21 @@ def test_a_head_in_a_folder_inside_is_found_without_its_prefix(tmp_path: Path) -
     assert all(mx.array_equal(array, apart[2][name]) for name, array in found[2].items())
 
 
+@pytest.mark.parametrize("file", [WEIGHTS, "mtp.safetensors"])
+def test_the_heads_of_a_publisher_in_a_folder_of_their_own(
+    member: ZooMember, published: Path, expected: Answer, file: str, tmp_path: Path
+) -> None:
+    """The original's config and its tensors of heads, given to a trunk that dropped them."""
+    head = split(published, tmp_path / "trunk", member.head.__contains__)
+    (tmp_path / "head").mkdir()
+    shutil.copy(published / "config.json", tmp_path / "head")
+    mx.save_safetensors(str(tmp_path / "head" / file), head, {"format": "pt"})
+    assert open_checkpoint(tmp_path / "head").report().heads.capability.is_ready
+    found = answer(tmp_path / "trunk", head=tmp_path / "head")
+    assert found[0] == expected[0]
+    assert all(mx.array_equal(array, expected[2][name]) for name, array in found[2].items())
+
+
 def test_a_stray_file_beside_an_index_is_not_loaded(
     member: ZooMember, published: Path, expected: Answer, tmp_path: Path
 ) -> None:
