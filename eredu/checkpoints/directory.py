@@ -45,7 +45,7 @@ class OpenedDirectory:
     def config(self) -> ModelConfig:
         """config.json, with what the family reads out of other keys under the key that it is asked for."""
         config = read_config(self.path)
-        family = find_family(config.model_type)
+        family = find_family(config.model_type) if config.stated("model_type") else None
         return config if family is None else config.with_values(family.implied(config))
 
     @property
