@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from eredu.checkpoints.matching import ModelSide, match_assistant
 from eredu.contract.backend import SpeculativeGenerationBackend
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CapabilityError, TokenizerError
@@ -25,7 +26,7 @@ from eredu.mlx.caches.row import RowCache
 from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.models import DRAFTER_FEEDS, FittedModel
 from eredu.mlx.placement import Placement, on_cuda
-from eredu.text.fingerprint import require_same_tokenizer
+from eredu.text.tokenizer import Tokenizer
 
 CUDA_BUCKET = 512
 """Padding of attention lengths on CUDA, measured: see `benchmarks/README.md`."""
@@ -129,7 +130,7 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant | Lookup]):
     def assistant_model(self, drafter: Assistant) -> FittedModel:
         """The assistant, ready to be fed, its rows fitted to the target's; the last one asked for is kept.
 
-        Raises `TokenizerError` where its tokenizer is not the target's.
+        Raises `TokenizerError` where its tokenizer is not the target's, `CheckpointError` where one has too few rows.
         """
         kept = self._fitted.get(id(drafter))
         if kept is None:
@@ -140,12 +141,12 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant | Lookup]):
 
     def _fit(self, drafter: Assistant) -> FittedModel:
         checkpoint = drafter.checkpoint
-        proposable = min(self.target.vocabulary_size, checkpoint.vocabulary_size)
+        proposable = self.target.vocabulary_size
         padding: tuple[int, ...] = ()
         if self.target.tokenizer is not None and checkpoint.tokenizer is not None:
             # rule: capability.same-vocabulary
-            shared = require_same_tokenizer(self.target.tokenizer.vocabulary, checkpoint.tokenizer.vocabulary)
-            proposable = min(proposable, shared.vocabulary_size)
+            sides = _side(self.target, self.target.tokenizer), _side(checkpoint, checkpoint.tokenizer)
+            proposable = match_assistant(*sides).proposable_rows
             padding = self.target.tokenizer.vocabulary.padding_ids(proposable)
         elif self.target.tokenizer is not checkpoint.tokenizer:
             raise TokenizerError("only one of target and assistant was given a tokenizer; give both, or neither")
@@ -175,6 +176,11 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant | Lookup]):
             proposable,
             journal_feeds,
         )
+
+
+def _side(checkpoint: LoadedCheckpoint, tokenizer: Tokenizer) -> ModelSide:
+    opened = checkpoint.opened
+    return ModelSide(str(checkpoint.path), tokenizer.vocabulary, opened.vocabulary_rows, opened.context_limit)
 
 
 def attention_bucket() -> int | None:
