@@ -19,7 +19,8 @@ from eredu.drafters.none import NoDrafter
 from eredu.drafters.target_view import MlxDrafter
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.executor import MlxExecutor
-from eredu.mlx.adapter import patch_attention
+from eredu.families.registry import LENDING
+from eredu.mlx.adapter import class_of, patch_attention
 from eredu.mlx.caches.full import RollbackCache
 from eredu.mlx.caches.recurrent import TARGET_FEEDS
 from eredu.mlx.caches.row import RowCache
@@ -190,7 +191,11 @@ def attention_bucket() -> int | None:
 
 def attention_cache(checkpoint: LoadedCheckpoint) -> type[RollbackCache]:
     """Cache of its full-attention layers: on CUDA one that attends for itself, where the family lends its attention."""
-    return RowCache if attention_bucket() is not None and patch_attention(checkpoint.model) else RollbackCache
+    decoder, _, _ = class_of(checkpoint.model).partition(".")
+    if attention_bucket() is None or decoder not in LENDING:
+        return RollbackCache
+    patch_attention(checkpoint.model)
+    return RowCache
 
 
 def _kinds_without_rollback(checkpoint: LoadedCheckpoint) -> frozenset[str]:
