@@ -106,7 +106,7 @@ class ReferenceSubject:
             architectures=frozenset({"llama", "qwen3"}),
             features=frozenset(Feature) - {Feature.CHECKPOINTS, Feature.HEADS},
             options=frozenset({*RunOptions.__dataclass_fields__, *Schedule.__dataclass_fields__}) - _ABSENT,
-            acceptance=(Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED),
+            acceptance=Acceptance.specified(),
             max_proposals=MAX_PROPOSALS,
             max_batch=MAX_BATCH,
         )

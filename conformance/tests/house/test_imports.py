@@ -90,9 +90,6 @@ LATE = {
 }
 """Who imports what inside functions, and why; below the top, names stand for all that lies in them."""
 
-TO_CUT = {"eredu_spec.adaptive", "eredu_spec.settings", "eredu_spec.statistics"}
-"""Modules whose type-only imports still close a circle."""
-
 
 class Import(NamedTuple):
     """One imported module.
@@ -261,8 +258,7 @@ def test_every_import_follows_the_arrows(package: str) -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    imports = [found for package in PACKAGES for found in imports_of(package)]
-    assert circles([found for found in imports if not (found.typing and found.source in TO_CUT)]) == []
+    assert circles([found for package in PACKAGES for found in imports_of(package)]) == []
 
 
 def test_an_import_inside_a_function_has_a_reason() -> None:
