@@ -11,6 +11,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from eredu.contract.message import visible
 from eredu_conformance.commands.edge import CHECK_FAILED, CommandError, JsonOption, print_json
 from eredu_spec.rules import rules
 from eredu_spec.trace import Finding, Replay, TraceFormError
@@ -111,6 +112,6 @@ def _print_finding(finding: dict[str, Any]) -> None:
         place = "the end of the trace"
     else:
         place = "line {line}, turn {turn}: '{event}' of request {request}".format(**finding)
-    typer.echo(f"{place} breaks {finding['rule']}")
-    typer.echo(f"  {finding['message']}")
+    typer.echo(f"{visible(place)} breaks {finding['rule']}")
+    typer.echo(f"  {visible(finding['message'])}")
     typer.echo(f"  rule: {finding['text']}")
