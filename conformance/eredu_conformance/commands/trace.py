@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,11 +76,16 @@ def _replay(file: Path, *, ring: bool, partial: bool) -> dict[str, Any]:
 
 @contextmanager
 def _opened(file: Path) -> Iterator[TextIO]:
+    """The lines of the file, which end at line feeds and nowhere else."""
     if str(file) == "-":
-        yield sys.stdin
+        lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="\n")
+        try:
+            yield lines
+        finally:
+            lines.detach()  # or its end would close standard input
         return
-    with file.open(encoding="utf-8") as lines:
-        yield lines
+    with file.open(encoding="utf-8", newline="\n") as opened:
+        yield opened
 
 
 def _described(
