@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind, MtpState
 from eredu.contract.errors import CapabilityError, OptionError
-from eredu.contract.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions, MtpSchedulerOptions
+from eredu.contract.options import (
+    USUAL_PROPOSALS,
+    AcceptanceName,
+    AcceptanceRule,
+    GenerationOptions,
+    MtpSchedulerOptions,
+)
 from eredu.results import SpeculationReport
 
 if TYPE_CHECKING:
@@ -25,7 +31,7 @@ class Speculation:
             with, else the heads in the target's checkpoint.
         proposals: K, the proposals asked for in each round. 0 is plain decoding, for which no drafter is needed, with
             the draws of `acceptance`: the reference that `coupled` equals token by token.
-        acceptance: `rejection`, `block` or `coupled`; greedy requests need none and ignore it.
+        acceptance: An `AcceptanceRule` or its name: `rejection`, `block` or `coupled`; greedy requests ignore it.
         lookahead: Whether a branch is drafted while a verification is in flight.
         adaptive_lookahead: Whether a request whose branches do not pay stops drafting them.
         lookahead_depth: Tokens of a branch, the guess at the bonus included; None means K + 1.
@@ -33,7 +39,7 @@ class Speculation:
 
     assistant: str | Path | Assistant | None = None
     proposals: int = USUAL_PROPOSALS
-    acceptance: AcceptanceRule | Literal["rejection", "block", "coupled"] = AcceptanceRule.REJECTION
+    acceptance: AcceptanceRule | AcceptanceName = AcceptanceRule.REJECTION
     lookahead: bool = True
     adaptive_lookahead: bool = True
     lookahead_depth: int | None = None

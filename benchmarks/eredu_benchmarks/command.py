@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from eredu.commands.arguments import (
     SAMPLING,
@@ -24,6 +23,7 @@ from eredu.commands.arguments import (
 )
 from eredu.commands.console import print_json
 from eredu.contract.options import USUAL_PROPOSALS, AcceptanceRule, GenerationOptions
+from eredu.files.plain_console import PlainConsole
 
 MEASUREMENT = "Measurement"
 
@@ -113,4 +113,4 @@ def bench(
     if as_json:
         print_json(report.to_json())
     else:
-        report.print(Console())
+        report.print(PlainConsole())

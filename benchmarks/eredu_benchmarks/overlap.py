@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from eredu.commands.console import ExitStatus, versions, work_progress
 from eredu.contract.options import GenerationOptions
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
+from eredu.files.plain_console import PlainConsole
 from eredu.loaded import LoadedModel
 from eredu.mlx.placement import Placement
 from eredu_benchmarks.machine import describe_machine
@@ -77,7 +77,7 @@ def overlap(
     if as_json:
         sys.stdout.write(json.dumps(report.to_json(), indent=2) + "\n")
     else:
-        report.print(Console())
+        report.print(PlainConsole())
     if not head["same_tokens"]:
         raise typer.Exit(ExitStatus.CHECK_FAILED)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eredu.contract.errors import OptionError
+from eredu.files.json_reading import parse_json
 from eredu.text.prompt_lines import read_prompt_lines
 
 
@@ -57,10 +57,7 @@ def read_prompts(path: Path) -> tuple[Prompt, ...]:
 
 
 def _parse(path: Path, number: int, line: str) -> Prompt:
-    try:
-        value: Any = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise OptionError(f"{path}, line {number}, is not JSON: {error}") from error
+    value: Any = parse_json(line, name=f"{path}, line {number},", error=OptionError)
     known = {"prompt", "name", "system"}
     texts = isinstance(value, dict) and all(isinstance(entry, str) for entry in value.values())
     if not texts or "prompt" not in value or not value.keys() <= known:

@@ -28,13 +28,12 @@ import typer
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.utils import dequantize_model, load_model, quantize_model
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from eredu.engine.checkpoint import load_checkpoint
 from eredu.files.aside_file import write_json
 from eredu.files.aside_folder import aside_folder
+from eredu.files.plain_console import PlainConsole, track
 
 TEMPERATURES = (1.0, 0.7, 0.0)
 EMBEDDING = "embed_tokens"
@@ -157,7 +156,7 @@ def accepted_mass(target: mx.array, draft: mx.array, temperature: float) -> floa
 def acceptances(target: Any, drafts: Sequence[Any], chats: Sequence[HeldOutChat], temperature: float) -> list[float]:
     """Mean acceptance of every draft over all reply tokens; the target's rows are computed once a chat."""
     sums, rows = [0.0] * len(drafts), 0
-    for chat in track(chats, f"temperature {temperature}", console=Console(stderr=True)):
+    for chat in track(chats, f"temperature {temperature}"):
         target_rows = reply_rows(target, chat)
         mx.eval(target_rows)
         rows += target_rows.shape[0]
@@ -226,7 +225,7 @@ def measure(
     for report in reports:
         cells = (f"{report.acceptance[value]:.4f}" for value in temperatures)
         table.add_row(report.recipe.name, f"{report.size_bytes / 1e6:.2f}", *cells)
-    Console().print(table)
+    PlainConsole().print(table)
 
 
 @app.command()

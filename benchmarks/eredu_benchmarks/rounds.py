@@ -18,7 +18,6 @@ from typing import Annotated, Any
 
 import mlx.core as mx
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from eredu.commands.console import versions
@@ -29,6 +28,7 @@ from eredu.contract.executor import SpeculativeExecutor
 from eredu.contract.options import USUAL_PROPOSALS, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.contract.terminal import OutputText
 from eredu.engine.mlx_backend import Assistant, MlxBackend
+from eredu.files.plain_console import PlainConsole
 from eredu.loaded import LoadedModel
 from eredu.model import Model
 from eredu.prepared import PreparedRequest
@@ -176,7 +176,7 @@ def main(
         rollback = "" if each.rollback_share is None else f"{each.rollback_share:.1%}"
         shares = [f"{each.scheduler_share:.1%}", rollback]
         table.add_row(str(each.proposals), str(each.rounds), f"{each.round_s * 1e3:.2f}", *calls, *shares)
-    Console().print(table)
+    PlainConsole().print(table)
 
 
 if __name__ == "__main__":

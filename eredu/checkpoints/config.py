@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eredu.contract.errors import CheckpointError
+from eredu.files import json_reading
 
 MAX_COUNT = 2**40
 MOST_SHOWN = 80
@@ -155,10 +155,7 @@ def _shown(value: Any) -> str:
 
 def read_json(path: Path) -> Any:
     """What a file of JSON holds. Raises `CheckpointError` where it cannot be read."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise CheckpointError(f"{path} could not be read as JSON ({error}); fetch it again") from error
+    return json_reading.read_json(path, error=CheckpointError)
 
 
 def read_config(directory: Path) -> ModelConfig:

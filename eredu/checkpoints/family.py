@@ -69,6 +69,8 @@ class Family:
         implied: Values that follow from other keys, which count instead of what the config says under their names.
         decoders: Names under which mlx-lm has the decoder, by `model_type`, where they differ.
         even_attention: Whether attention has the config's heads and width in every layer.
+        lends_attention: Those of mlx-lm's decoders that attend by one call of `scaled_dot_product_attention`, with
+            nothing but a causal mask, so that a cache may attend for itself.
         gguf: Its architectures in GGUF files.
         gguf_assistants: Architectures in GGUF files of its assistants.
         gguf_cache: What every layer keeps, where the metadata of a GGUF do not show it.
@@ -83,6 +85,7 @@ class Family:
     implied: Callable[[ModelConfig], Mapping[str, Any]] = lambda _: {}
     decoders: Mapping[str, str] = field(default_factory=dict)
     even_attention: bool = False
+    lends_attention: tuple[str, ...] = ()
     gguf: tuple[str, ...] = ()
     gguf_assistants: tuple[str, ...] = ()
     gguf_cache: LayerCache | None = None

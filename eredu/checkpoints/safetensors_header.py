@@ -15,6 +15,7 @@ from typing import Any
 
 from eredu.checkpoints.tensors import StoredTensor
 from eredu.contract.errors import CheckpointError
+from eredu.files.json_reading import parse_json
 
 MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
@@ -97,26 +98,11 @@ def _read_header(path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _parse(path: Path, raw: bytes) -> dict[str, Any]:
-    marks = sum(raw.count(mark) for mark in (b",", b":", b"[", b"{"))
-    if marks > MAX_MARKS:
-        raise CheckpointError(
-            f"the header of {path} has {marks} commas, colons and brackets, far more than the tensors of one file; "
-            f"eredu reads {MAX_MARKS}: it is damaged, or no checkpoint. Fetch it again"
-        )
-    try:
-        header = json.loads(raw, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"the header of {path} is damaged ({error}); fetch the file again") from error
+    name = f"the header of {path}"
+    header = parse_json(raw, name=name, error=CheckpointError, unique=True, max_marks=MAX_MARKS)
     if not isinstance(header, dict):
         raise CheckpointError(f"the header of {path} is a JSON {type(header).__name__}; expected an object")
     return header
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    unique = dict(pairs)
-    if len(unique) != len(pairs):
-        raise ValueError("a name occurs twice")
-    return unique
 
 
 def _tensor(path: Path, name: str, entry: Any) -> tuple[int, StoredTensor]:

@@ -9,11 +9,11 @@ from enum import IntEnum
 from importlib import metadata
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from eredu.contract.message import one_line
+from eredu.contract.message import one_line, visible
+from eredu.files.plain_console import PlainColumn, PlainConsole
 
 DISTRIBUTIONS = ("eredu", "mlx", "mlx-lm")
 """Distributions whose versions a result depends on."""
@@ -28,15 +28,15 @@ class ExitStatus(IntEnum):
     INTERRUPTED = 130
 
 
-def message_console() -> Console:
+def message_console() -> PlainConsole:
     """A console on stderr: tables, progress and messages never mix with a result."""
-    return Console(stderr=True)
+    return PlainConsole(stderr=True)
 
 
 def print_error(message: str) -> None:
     """Print one message, whole and unwrapped, so that it can be searched for."""
     sys.stdout.flush()
-    sys.stderr.write(f"eredu: error: {message}\n")
+    sys.stderr.write(f"eredu: error: {visible(message)}\n")
 
 
 def print_note(message: str) -> None:
@@ -61,7 +61,7 @@ def print_table(title: str, rows: dict[str, str]) -> None:
 
 def work_progress() -> Progress:
     """A progress bar on stderr that leaves nothing behind, silent where stderr is no terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (PlainColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = message_console()
     return Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal)
 

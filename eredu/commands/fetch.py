@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Annotated
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
 from eredu.checkpoints.hub_cache import split_hub_name
 from eredu.checkpoints.names import SHIPPED, TARGET_FILE, TARGET_NAME, cache_directory
@@ -29,6 +29,7 @@ from eredu.commands.signals import ending_at_once
 from eredu.contract.errors import CheckpointError
 from eredu.files import ending_with_parent
 from eredu.files.held_folder import held_folder
+from eredu.files.plain_console import PlainColumn
 
 CHUNK_BYTES = 1 << 20
 POLL_S = 0.2
@@ -243,7 +244,7 @@ def fetch(
     if on_hub is not None:
         _fetch_from_hub(name, *on_hub, as_json=as_json)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (PlainColumn(), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = message_console()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=None)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from eredu.checkpoints.heads import HeadReport
@@ -17,6 +16,7 @@ from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.tensors import bytes_by_dtype
 from eredu.commands.arguments import DtypeOption, HeadOption
 from eredu.contract.errors import CheckpointError
+from eredu.files.plain_console import PlainConsole
 
 
 def inspect_named(name: str) -> CheckpointReport:
@@ -147,7 +147,7 @@ def inspect(
         shown = {name: value.to_json() for name, value in more.items() if value is not None}
         typer.echo(json.dumps({**report.to_json(), **shown}, indent=2))
     else:
-        console = Console()
+        console = PlainConsole()
         console.print(report_table(report))
         if fit is not None:
             console.print(fit_table(fit))

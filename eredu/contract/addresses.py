@@ -21,7 +21,7 @@ def draft_key(randomness: RequestRandomness, rule: AcceptanceRule, *, round_posi
         case AcceptanceRule.BLOCK:
             return randomness.key(Role.DRAFT, round_position, index)
         # rule: randomness.by-position
-        case AcceptanceRule.REJECTION:
+        case _:
             return randomness.key(Role.DRAFT, round_position + index)
 
 

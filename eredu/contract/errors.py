@@ -30,6 +30,10 @@ class OutputError(EreduError):
     """A result cannot be written: no room, no right to, or no such folder. What was there before is whole."""
 
 
+class JsonError(EreduError, ValueError):
+    """A text is no JSON, or past the bounds that any JSON of its kind keeps."""
+
+
 class CheckpointError(EreduError):
     """A checkpoint is missing, truncated, malformed, or refuses the use that was asked of it."""
 

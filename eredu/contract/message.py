@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import unicodedata
 
 MOST_CHARACTERS = 600
@@ -28,9 +29,23 @@ def one_line(text: str) -> str:
     return f"{shown[:_ENDS]} [... {omitted} characters ...] {shown[-_ENDS:]}"
 
 
+def visible(text: str) -> str:
+    """A text with what a terminal obeys or does not show spelled out; its line feeds stay."""
+    if text.isprintable():  # nearly always
+        return text
+    return "".join(character if character == "\n" else _escaped(character) for character in text)
+
+
+def html_text(text: str) -> str:
+    """A text as HTML shows it, inside an element or an attribute: no markup of its own, nothing unseen."""
+    return html.escape(visible(text))
+
+
 def _visible(character: str) -> str:
-    if character in "\r\n":
-        return " "
+    return " " if character in "\r\n" else _escaped(character)
+
+
+def _escaped(character: str) -> str:
     if unicodedata.category(character) in _UNSEEN:
         return character.encode("unicode_escape").decode("ascii")
     return character

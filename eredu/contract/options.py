@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Literal
 
 from eredu.contract.errors import OptionError
 
@@ -29,6 +30,10 @@ class AcceptanceRule(StrEnum):
     """Block verification, Sun et al. 2024 (arXiv 2403.10444)."""
     COUPLED = "coupled"
     """One Gumbel vector for target and drafter, Daliri et al. 2024 (arXiv 2408.07978)."""
+
+
+AcceptanceName = Literal["rejection", "block", "coupled"]
+"""The same by name, for calls that type checkers follow."""
 
 
 def _require(ok: bool, message: str) -> None:  # noqa: FBT001

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from eredu.checkpoints.matching import ModelSide, match_assistant
 from eredu.contract.backend import SpeculativeGenerationBackend
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CapabilityError, TokenizerError
@@ -18,14 +19,15 @@ from eredu.drafters.none import NoDrafter
 from eredu.drafters.target_view import MlxDrafter
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.executor import MlxExecutor
-from eredu.mlx.adapter import patch_attention
+from eredu.families.registry import LENDING
+from eredu.mlx.adapter import class_of, patch_attention
 from eredu.mlx.caches.full import RollbackCache
 from eredu.mlx.caches.recurrent import TARGET_FEEDS
 from eredu.mlx.caches.row import RowCache
 from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.models import DRAFTER_FEEDS, FittedModel
 from eredu.mlx.placement import Placement, on_cuda
-from eredu.text.fingerprint import require_same_tokenizer
+from eredu.text.tokenizer import Tokenizer
 
 CUDA_BUCKET = 512
 """Padding of attention lengths on CUDA, measured: see `benchmarks/README.md`."""
@@ -129,7 +131,7 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant | Lookup]):
     def assistant_model(self, drafter: Assistant) -> FittedModel:
         """The assistant, ready to be fed, its rows fitted to the target's; the last one asked for is kept.
 
-        Raises `TokenizerError` where its tokenizer is not the target's.
+        Raises `TokenizerError` where its tokenizer is not the target's, `CheckpointError` where one has too few rows.
         """
         kept = self._fitted.get(id(drafter))
         if kept is None:
@@ -140,12 +142,12 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant | Lookup]):
 
     def _fit(self, drafter: Assistant) -> FittedModel:
         checkpoint = drafter.checkpoint
-        proposable = min(self.target.vocabulary_size, checkpoint.vocabulary_size)
+        proposable = self.target.vocabulary_size
         padding: tuple[int, ...] = ()
         if self.target.tokenizer is not None and checkpoint.tokenizer is not None:
             # rule: capability.same-vocabulary
-            shared = require_same_tokenizer(self.target.tokenizer.vocabulary, checkpoint.tokenizer.vocabulary)
-            proposable = min(proposable, shared.vocabulary_size)
+            sides = _side(self.target, self.target.tokenizer), _side(checkpoint, checkpoint.tokenizer)
+            proposable = match_assistant(*sides).proposable_rows
             padding = self.target.tokenizer.vocabulary.padding_ids(proposable)
         elif self.target.tokenizer is not checkpoint.tokenizer:
             raise TokenizerError("only one of target and assistant was given a tokenizer; give both, or neither")
@@ -177,6 +179,11 @@ class MlxBackend(SpeculativeGenerationBackend[Assistant | Lookup]):
         )
 
 
+def _side(checkpoint: LoadedCheckpoint, tokenizer: Tokenizer) -> ModelSide:
+    opened = checkpoint.opened
+    return ModelSide(str(checkpoint.path), tokenizer.vocabulary, opened.vocabulary_rows, opened.context_limit)
+
+
 def attention_bucket() -> int | None:
     """Padding of attention lengths on this machine: only CUDA plans anew for each length."""
     return CUDA_BUCKET if on_cuda() else None
@@ -184,7 +191,11 @@ def attention_bucket() -> int | None:
 
 def attention_cache(checkpoint: LoadedCheckpoint) -> type[RollbackCache]:
     """Cache of its full-attention layers: on CUDA one that attends for itself, where the family lends its attention."""
-    return RowCache if attention_bucket() is not None and patch_attention(checkpoint.model) else RollbackCache
+    decoder, _, _ = class_of(checkpoint.model).partition(".")
+    if attention_bucket() is None or decoder not in LENDING:
+        return RollbackCache
+    patch_attention(checkpoint.model)
+    return RowCache
 
 
 def _kinds_without_rollback(checkpoint: LoadedCheckpoint) -> frozenset[str]:

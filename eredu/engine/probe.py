@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.checkpoints.names import cache_directory
-from eredu.contract.errors import CapabilityError, CheckpointError, OutputError, TokenizerError
+from eredu.contract.errors import CapabilityError, CheckpointError, JsonError, OutputError, TokenizerError
 from eredu.engine.alignment import FollowedRows, TargetRows, follow
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.families.filling import parameters_of
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.files.aside_file import write_json
+from eredu.files.json_reading import read_json
 from eredu.mlx.models import FittedModel
 from eredu.text.tokenizer import Tokenizer
 
@@ -237,8 +237,8 @@ def remember(found: HeadProbe, heads: PredictionHeads, target: FittedModel, toke
 
 def _recall(path: Path) -> HeadProbe | None:
     try:
-        return HeadProbe.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, CapabilityError):
+        return HeadProbe.from_json(read_json(path))
+    except (JsonError, CapabilityError):
         return None
 
 

@@ -13,7 +13,7 @@ from eredu.contract.addresses import coin_keys, final_keys, noise_keys
 from eredu.contract.options import AcceptanceRule
 from eredu.drafters.draft_block import MlxBlock
 from eredu.engine.sequence import MlxSequence, MlxVerification
-from eredu.mlx.acceptance import reject, verify_block
+from eredu.mlx.acceptance import RULES
 from eredu.mlx.draws import draw, key_rows
 from eredu.mlx.history import HistoryRows
 from eredu.mlx.masks import mask_rows
@@ -89,9 +89,8 @@ class Verifier:
             return Summary.of_rows(None, tokens, scores), tokens
         # rule: draft.recorded-distribution
         drafted = mx.concatenate([self.placement.hand_over(row) for row in block.scores])
-        accept = reject if rule is AcceptanceRule.REJECTION else verify_block
         coins = key_rows(coin_keys(randomness, rule, position, count))
-        verdict = accept(proposals, drafted, scores, coin_keys=coins, final_keys=final)
+        verdict = RULES[rule](proposals, drafted, scores, coin_keys=coins, final_keys=final)
         return Summary.of_verdict(proposals, verdict), None
 
     # rule: verify.greedy-argmax, randomness.greedy-reads-none

@@ -32,6 +32,8 @@ RUN_HEADS = tuple(
     sorted(name for family in FAMILIES if family.heads and family.heads.runs for name in family.head_types)
 )
 """`model_type`s whose heads eredu runs."""
+LENDING = frozenset(name for family in FAMILIES for name in family.lends_attention)
+"""mlx-lm's decoders in which a cache may attend for itself."""
 ARCHITECTURES = {name: family for family in FAMILIES for name in (*family.gguf, *family.gguf_assistants)}
 """Families by `general.architecture` of GGUF."""
 

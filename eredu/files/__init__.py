@@ -1,1 +1,1 @@
-"""How files are written: aside first, so that what stood there before is whole until the new one is."""
+"""The edge to files and terminals: written aside and then renamed, read within bounds, shown as plain text."""

@@ -8,11 +8,12 @@ drawn proposal with q = 0, an empty residual) is reported as a fault flag, which
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import mlx.core as mx
 
+from eredu.contract.options import AcceptanceRule
 from eredu.mlx.draws import coins, draw
 
 _GROUP = 128
@@ -95,6 +96,13 @@ def verify_block(
     row = mx.minimum(accepted, count - 1)[None]
     # rule: verify.block-residual
     return _verdict(accepted, excess[row], q_drawn, target_scores, final_keys)
+
+
+RULES: Mapping[AcceptanceRule, Callable[..., Verdict]] = {
+    AcceptanceRule.REJECTION: reject,
+    AcceptanceRule.BLOCK: verify_block,
+}
+"""The rules that read p and q, by name; under the others the target's own tokens decide."""
 
 
 def _verdict(

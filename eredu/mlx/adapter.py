@@ -254,23 +254,16 @@ def build_llama(config: dict[str, Any]) -> nn.Module:
     return cast(nn.Module, llama.Model(llama.ModelArgs.from_dict(config)))
 
 
-LENDING = frozenset({"mlx_lm.models.llama", "mlx_lm.models.qwen2", "mlx_lm.models.qwen3"})
-"""Modules whose decoders attend by one call of `scaled_dot_product_attention`, with nothing but a causal mask."""
-
-
-def patch_attention(model: LanguageModel) -> bool:
-    """Let a cache with a true `attends` attend for itself in the model's family; return whether the family can.
+def patch_attention(model: LanguageModel) -> None:
+    """Let a cache with a true `attends` attend for itself in the model's decoder (see `Family.lends_attention`).
 
     mlx-lm's decoders look the function up in their own module, so it is replaced there, once, by one that asks the
     cache first and is the original for every other cache.
     """
     module: Any = sys.modules[type(model).__module__]
-    if module.__name__ not in LENDING:
-        return False
     original = module.scaled_dot_product_attention
     if not hasattr(original, "__wrapped__"):
         module.scaled_dot_product_attention = _asking_the_cache(original)
-    return True
 
 
 def _asking_the_cache(original: Callable[..., mx.array]) -> Callable[..., mx.array]:

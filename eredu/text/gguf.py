@@ -42,17 +42,14 @@ def load_metadata(metadata: Mapping[str, Any]) -> Tokenizer:
     Raises `TokenizerError` where the metadata hold none, contradict themselves, or name a model or pre-tokenizer
     whose ids eredu cannot reproduce exactly.
     """
-    model = metadata.get(f"{PREFIX}model")
-    if model not in ("gpt2", "llama"):
-        raise TokenizerError(
-            f"the GGUF's tokenizer model is {model!r}; eredu reads 'gpt2' (byte-level BPE) and 'llama' (SentencePiece "
-            "BPE). Load the model's Hugging Face tokenizer.json instead"
-        )
+    # What is not supported is said first, so that a file that eredu only cannot read is not called damaged.
+    splitting = _splitting(metadata)
     vocabulary = read_vocabulary(metadata)
-    if model == "gpt2":
-        pieces, encoder = TokenPieces(vocabulary, Alphabet.BYTE_LEVEL), _byte_level_encoder(metadata, vocabulary)
-    else:
+    if splitting is None:
         pieces, encoder = _sentencepiece(metadata, vocabulary)
+    else:
+        encoder = _byte_level_encoder(metadata, vocabulary, splitting)
+        pieces = TokenPieces(vocabulary, Alphabet.BYTE_LEVEL)
     return Tokenizer(
         pieces=pieces,
         encoder=encoder,
@@ -80,9 +77,21 @@ def read_vocabulary(metadata: Mapping[str, Any]) -> Vocabulary:
     return Vocabulary(tuple(kept), added_ids=added, special_ids=special)
 
 
-def _byte_level_encoder(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> Encoder:
-    name = metadata.get(f"{PREFIX}pre")
-    splitting = pre_tokenizer(name if isinstance(name, str) else "(none)")
+def _splitting(metadata: Mapping[str, Any]) -> PreTokenizer | None:
+    """How byte-level BPE splits its text; None for SentencePiece, which does not."""
+    model = metadata.get(f"{PREFIX}model")
+    if model is None:
+        raise TokenizerError("the GGUF has no tokenizer.ggml.model; load the model from its Hugging Face directory")
+    if model not in ("gpt2", "llama"):
+        raise TokenizerError(
+            f"the GGUF's tokenizer is of the kind {str(model)[:80]!r} (tokenizer.ggml.model), which eredu does not "
+            "support; it reads 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE). Load the model from its "
+            "Hugging Face directory instead"
+        )
+    return pre_tokenizer(metadata.get(f"{PREFIX}pre")) if model == "gpt2" else None
+
+
+def _byte_level_encoder(metadata: Mapping[str, Any], vocabulary: Vocabulary, splitting: PreTokenizer) -> Encoder:
     merges = metadata.get(f"{PREFIX}merges")
     if not isinstance(merges, list) or not all(isinstance(merge, str) for merge in merges):
         raise TokenizerError(

@@ -7,7 +7,6 @@ an output.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import tokenizers
 
 from eredu.contract.errors import TokenizerError
+from eredu.files.json_reading import parse_json, read_json_object
 from eredu.text.chat_template import ChatTemplate
 from eredu.text.pieces import pieces_of_decoder
 from eredu.text.tokenizer import Tokenizer
@@ -96,20 +96,12 @@ def _read_library(path: Path) -> tokenizers.Tokenizer:
 
 def _read_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file, empty where there is no file."""
-    if not path.is_file():
-        return {}
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise TokenizerError(f"{path} could not be read as JSON: {error}; fetch the file again") from error
-    if not isinstance(value, dict):
-        raise TokenizerError(f"{path} holds a JSON {type(value).__name__}; expected an object")
-    return value
+    return read_json_object(path, error=TokenizerError) if path.is_file() else {}
 
 
 def _decoder(library: tokenizers.Tokenizer) -> dict[str, Any] | None:
     decoder = library.decoder
-    state: Any = None if decoder is None else json.loads(decoder.__getstate__())
+    state: Any = None if decoder is None else parse_json(decoder.__getstate__(), name="the tokenizer's decoder")
     return state if isinstance(state, dict) else None
 
 

@@ -20,6 +20,7 @@ PREFIX = r"[^\r\n\p{L}\p{N}]?"
 
 LLAMA3 = rf"{CONTRACTIONS}|{PREFIX}\p{{L}}+|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{NEWLINES_AND_SPACES}"
 QWEN2 = rf"{CONTRACTIONS}|{PREFIX}\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{NEWLINES_AND_SPACES}"
+QWEN35 = rf"{CONTRACTIONS}|{PREFIX}[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{NEWLINES_AND_SPACES}"
 TEKKEN = (
     rf"{PREFIX}{WORD_UPPER}*{WORD_LOWER}+|{PREFIX}{WORD_UPPER}+{WORD_LOWER}*|\p{{N}}"
     rf"| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{NEWLINES_AND_SPACES}"
@@ -78,17 +79,25 @@ PRE_TOKENIZERS: dict[str, PreTokenizer] = {
     "llama-v3": _LLAMA3,
     "qwen2": _QWEN2,
     "deepseek-r1-qwen": _QWEN2,
+    "qwen35": PreTokenizer((QWEN35,), normalizes=True),
+    "command-r": PreTokenizer(digits_alone=True, normalizes=True),
     "tekken": PreTokenizer((TEKKEN,), ignore_merges=True, adds_bos=True),
     "gpt-4o": PreTokenizer((GPT4O,)),
     "deepseek-v3": PreTokenizer(DEEPSEEK3),
 }
 
 
-def pre_tokenizer(name: str) -> PreTokenizer:
-    """The splitting that a GGUF calls `name`. Raises `TokenizerError` for one that is not in the table."""
-    if name not in PRE_TOKENIZERS:
-        raise TokenizerError(
-            f"the GGUF names the pre-tokenizer {name!r}; known are {', '.join(sorted(PRE_TOKENIZERS))}. Another "
-            "splitting would give other ids, so none is guessed: load the model's Hugging Face tokenizer.json instead"
-        )
-    return PRE_TOKENIZERS[name]
+def pre_tokenizer(name: object) -> PreTokenizer:
+    """The splitting that a GGUF calls `name`; None where it names none, as files of before April 2024.
+
+    Raises `TokenizerError` for one that eredu does not support, which says nothing against the file.
+    """
+    if isinstance(name, str) and name in PRE_TOKENIZERS:
+        return PRE_TOKENIZERS[name]
+    given = "does not say how its text is split (no tokenizer.ggml.pre)"
+    if name is not None:
+        given = f"splits its text by the pre-tokenizer {str(name)[:80]!r} (tokenizer.ggml.pre)"
+    raise TokenizerError(
+        f"the GGUF {given}, which eredu does not support; it supports {', '.join(sorted(PRE_TOKENIZERS))}. Another "
+        "splitting would give other ids, so none is guessed: load the model from its Hugging Face directory instead"
+    )

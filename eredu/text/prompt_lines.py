@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from eredu.contract.errors import OptionError
+from eredu.files.json_reading import json_lines
 
 PromptT = TypeVar("PromptT")
 
@@ -17,10 +18,10 @@ def read_prompt_lines(path: Path, parse: Callable[[Path, int, str], PromptT]) ->
     Raises `OptionError` for a file that cannot be read or holds no prompt, and whatever `parse` raises.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"the prompts in {path} cannot be read: {error}; give a UTF-8 file of JSON lines") from error
-    prompts = tuple(parse(path, number, line) for number, line in enumerate(lines, start=1) if line.strip())
+    prompts = tuple(parse(path, number, line) for number, line in json_lines(text))
     if not prompts:
         raise OptionError(f'{path} holds no prompt; give one JSON object a line, such as {{"prompt": "Hello"}}')
     return prompts

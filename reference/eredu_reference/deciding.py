@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eredu_reference.acceptance import block_weights, greedy_token
@@ -12,6 +12,7 @@ from eredu_reference.models import Output
 from eredu_reference.pieces import Pieces
 from eredu_reference.requests import AcceptanceRule
 from eredu_reference.rows import Row
+from eredu_reference.sources import RandomSource, Uniform
 
 
 @dataclass(frozen=True)
@@ -41,57 +42,84 @@ def target_rows(setting: Setting, state: Decoding, block: Block, outputs: Sequen
     ]
 
 
-def decide(pieces: Pieces, state: Decoding, block: Block, rows: Sequence[Row]) -> Decision:
-    """Apply the rule in force to a block.
+@dataclass(frozen=True)
+class Judge:
+    """Applies a request's acceptance rule to one block.
 
-    Args:
+    Attributes:
         pieces: The engine's parts.
-        state: The request: its rule, its source, and the output position of the block.
-        block: Proposals and the distributions that they were drawn from.
-        rows: The target's processed distributions, one more than proposals.
+        rule: The rule in force.
+        source: The request's random source.
+        start: Output position of the first proposal.
+        proposals: The k proposals.
+        draft_rows: The distributions that they were drawn from, k of shape (V,).
+        rows: The target's processed distributions, k + 1 of shape (V,).
     """
-    if state.rule is AcceptanceRule.GREEDY:
-        accepted = pieces.greedy_length(block.tokens, rows)
-        return Decision(accepted, greedy_token(_last_row(pieces, block, rows, accepted)))
-    if state.rule is AcceptanceRule.COUPLED:
-        return _decide_coupled(pieces, state, block, rows)
-    return _decide_independent(pieces, state, block, rows)
+
+    pieces: Pieces
+    rule: AcceptanceRule
+    source: RandomSource
+    start: int
+    proposals: Sequence[int]
+    draft_rows: Sequence[Row]
+    rows: Sequence[Row]
+
+    def decide(self) -> Decision:
+        """What the rule says. Raises `AcceptanceError` for rows that no correct engine produces."""
+        return RULES[self.rule](self)
+
+    def greedy(self) -> Decision:
+        """Temperature 0: proposals that are the argmax, then the argmax."""
+        accepted = self.pieces.greedy_length(self.proposals, self.rows)
+        return Decision(accepted, greedy_token(self._row(accepted)))
+
+    def coupled(self) -> Decision:
+        """Proposals that the shared noise picks from the target's rows too, then what it picks."""
+        tokens = dict[int, int]()
+
+        def token_at(index: int) -> int:
+            if index not in tokens:
+                tokens[index] = self._bonus(index, self._row(index))
+            return tokens[index]
+
+        accepted = self.pieces.coupled_length(self.proposals, token_at)
+        return Decision(accepted, token_at(accepted))
+
+    def rejection(self) -> Decision:
+        """A coin for each proposal, up to the first that rejects one."""
+        length = self.pieces.rejection_length
+        return self._ending(length(self.proposals, self.rows, self.draft_rows, self._coin, self.pieces.accepts))
+
+    def block(self) -> Decision:
+        """A coin for each length; the residual of the longest that stands has that length's weight."""
+        length, threshold = self.pieces.block_length, self.pieces.block_threshold
+        accepted = length(self.proposals, self.rows, self.draft_rows, self._coin, threshold)
+        return self._ending(accepted, block_weights(self.proposals, self.rows, self.draft_rows)[accepted])
+
+    def _ending(self, accepted: int, weight: float = 1.0) -> Decision:
+        """The bonus behind a block that stands whole, else a replacement from the residual (weight * p - q)+."""
+        if accepted == len(self.proposals):
+            return Decision(accepted, self._bonus(accepted, self._row(accepted)))
+        row = self.pieces.residual(self.rows[accepted], self.draft_rows[accepted], weight)
+        address = self.pieces.replacement_address(self.rule, self.start + accepted)
+        return Decision(accepted, self.pieces.draw_replacement(self.source, address, row))
+
+    def _coin(self, index: int) -> Uniform:
+        return self.pieces.read_coin(self.source, self.pieces.coin_address(self.rule, self.start, index))
+
+    def _bonus(self, index: int, row: Row) -> int:
+        return self.pieces.draw_bonus(self.source, self.pieces.target_address(self.rule, self.start + index), row)
+
+    def _row(self, index: int) -> Row:
+        """Row of the token at `index`; behind all proposals, the bonus row."""
+        behind = index == len(self.proposals)
+        return self.pieces.bonus_row(self.rows, self.draft_rows) if behind else self.rows[index]
 
 
-def _decide_coupled(pieces: Pieces, state: Decoding, block: Block, rows: Sequence[Row]) -> Decision:
-    start, tokens, source = len(state.output), dict[int, int](), state.round.judged_with.source
-
-    def token_at(index: int) -> int:
-        if index not in tokens:
-            row = _last_row(pieces, block, rows, index)
-            tokens[index] = pieces.draw_bonus(source, pieces.target_address(state.rule, start + index), row)
-        return tokens[index]
-
-    accepted = pieces.coupled_length(block.tokens, token_at)
-    return Decision(accepted, token_at(accepted))
-
-
-def _decide_independent(pieces: Pieces, state: Decoding, block: Block, rows: Sequence[Row]) -> Decision:
-    """Rejection and block verification: coins, then a replacement from the residual, or the bonus."""
-    start, rule, source = len(state.output), state.rule, state.round.judged_with.source
-    weight = 1.0
-
-    def coin(index: int) -> object:
-        return pieces.read_coin(source, pieces.coin_address(rule, start, index))
-
-    if rule is AcceptanceRule.BLOCK:
-        accepted = pieces.block_length(block.tokens, rows, block.rows, coin, pieces.block_threshold)
-        weight = block_weights(block.tokens, rows, block.rows)[accepted]
-    else:
-        accepted = pieces.rejection_length(block.tokens, rows, block.rows, coin, pieces.accepts)
-    position = start + accepted
-    if accepted == len(block.tokens):
-        row = pieces.bonus_row(rows, block.rows)
-        return Decision(accepted, pieces.draw_bonus(source, pieces.target_address(rule, position), row))
-    row = pieces.residual(rows[accepted], block.rows[accepted], weight)
-    return Decision(accepted, pieces.draw_replacement(source, pieces.replacement_address(rule, position), row))
-
-
-def _last_row(pieces: Pieces, block: Block, rows: Sequence[Row], index: int) -> Row:
-    """Row of the token at `index`; behind all proposals, the bonus row."""
-    return pieces.bonus_row(rows, block.rows) if index == len(block.tokens) else rows[index]
+RULES: Mapping[AcceptanceRule, Callable[[Judge], Decision]] = {
+    AcceptanceRule.REJECTION: Judge.rejection,
+    AcceptanceRule.BLOCK: Judge.block,
+    AcceptanceRule.COUPLED: Judge.coupled,
+    AcceptanceRule.GREEDY: Judge.greedy,
+}
+"""The acceptance rules by name."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from eredu_reference.clipping import ClipReason
 from eredu_reference.constraint import state_after
-from eredu_reference.deciding import Decision, decide, target_rows
+from eredu_reference.deciding import Decision, Judge, target_rows
 from eredu_reference.decoding import Decoding, Resolution, RoundWork, Setting
 from eredu_reference.frontier import Block
 from eredu_reference.statistics import BranchOutcome, RoundReport
@@ -18,7 +18,8 @@ def resolve(setting: Setting, state: Decoding) -> None:
     pieces, work, request = setting.pieces, state.round, state.request
     block = work.block
     rows = target_rows(setting, state, block, work.outputs)
-    decision = decide(pieces, state, block, rows)
+    source, start = work.judged_with.source, len(state.output)
+    decision = Judge(pieces, state.rule, source, start, block.tokens, block.rows, rows).decide()
     offered = pieces.candidates(block.tokens, decision.accepted, decision.token)
     walked = pieces.walk(request, state.output, state.grammar, offered, state.budget)
     setting.say(

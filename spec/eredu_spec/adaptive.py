@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from eredu_spec.request import Adaptive, Control, Request, Resolution
 from eredu_spec.sites import obeys
 
-if TYPE_CHECKING:
-    from eredu_spec.state import Request, Resolution
 
-
-class Adaptive(NamedTuple):
-    """The switch and the counters of the current window.
-
-    Attributes:
-        enabled: Whether branches are drafted.
-        resolved: Branches promoted or dropped in this window.
-        reused: Their tokens that started a next block.
-        discarded: Tokens they had planned for that were neither consumed nor reused.
-    """
-
-    enabled: bool = True
-    resolved: int = 0
-    reused: int = 0
-    discarded: int = 0
-
-
-class Control:
-    """Decides about lookahead and K between rounds.
-
-    Both decisions see the whole round, and must use only what cannot be drawn again: outcomes and planned lengths,
-    never a proposal or coin behind the accepted length.
-    """
+class AdaptiveControl:
+    """The rules' own decisions about lookahead and K."""
 
     @obeys(
         "adaptive.window",
@@ -61,3 +37,8 @@ class Control:
     def requested(self, request: Request, resolution: Resolution) -> int:  # noqa: ARG002
         """K asked for in the next round: what the request was opened with."""
         return request.settings.requested
+
+
+def control_of(request: Request) -> Control:
+    """Who decides for the request."""
+    return request.settings.control or AdaptiveControl()

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from eredu_spec.committing import rolled_back
 from eredu_spec.drafting import ONE, Move
 from eredu_spec.phases import DROPPABLE, LIVE, SUBMITTED, UNINSTALLED, Phase, Stage
+from eredu_spec.request import Request
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, evolve
+from eredu_spec.state import evolve
 
 
 @obeys(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eredu_spec.settings import Settings
+from eredu_spec.request import Settings
 from eredu_spec.sites import obeys
 
 

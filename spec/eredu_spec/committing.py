@@ -10,9 +10,11 @@ from eredu_spec.draws import forget
 from eredu_spec.lookahead import carried
 from eredu_spec.phases import Phase, Stage
 from eredu_spec.randomness import Address
+from eredu_spec.request import Request, Resolution
+from eredu_spec.round_statistics import of_round
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, Resolution, evolve
-from eredu_spec.statistics import added, of_round
+from eredu_spec.state import evolve
+from eredu_spec.statistics import added
 from eredu_spec.terminal import GRAMMAR
 
 

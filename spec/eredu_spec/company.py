@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from eredu_spec.explorer import Exploration
 from eredu_spec.phases import LIVE, SUBMITTED, Phase, Stage
+from eredu_spec.request import Request
 from eredu_spec.scope import Scope
-from eredu_spec.state import Request, State, moved
+from eredu_spec.state import State, moved
 from eredu_spec.successors import successors
 
 

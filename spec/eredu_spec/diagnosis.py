@@ -7,7 +7,7 @@ from typing import Any
 from eredu_spec.events import Event
 from eredu_spec.lookahead import planned_length
 from eredu_spec.phases import LIVE, Phase
-from eredu_spec.state import Request
+from eredu_spec.request import Request
 
 FIELD_RULES = {
     ("prefill", "left"): "commit.leading-token-uncached",

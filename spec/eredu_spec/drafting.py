@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from eredu_spec.clipping import clip
-from eredu_spec.draws import Memory
+from eredu_spec.draws import Memory, Tokens
 from eredu_spec.phases import Phase
-from eredu_spec.settings import Tokens
+from eredu_spec.request import Request
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, evolve
+from eredu_spec.state import evolve
 from eredu_spec.terminal import GRAMMAR
 
 Move = tuple[str, Fraction, Request]

@@ -28,6 +28,33 @@ class Known(NamedTuple):
 
 
 Memory = tuple[Known, ...]
+Tokens = tuple[int, ...]
+
+
+class Draw(NamedTuple):
+    """One way a draw can fall: the token, its probability, and what is then known about the randomness."""
+
+    token: int
+    weight: Fraction
+    memory: Memory
+
+
+class Outcome(NamedTuple):
+    """One way a verification can fall.
+
+    Attributes:
+        accepted: Proposals that the acceptance rule took, from the first.
+        candidates: The tokens to emit: those proposals, then the bonus or the replacement.
+        matched: Whether the bonus equals the branch's guess; None where the two do not meet.
+        weight: Probability, or 1 for a choice.
+        memory: What is then known about the randomness.
+    """
+
+    accepted: int
+    candidates: Tokens
+    matched: bool | None
+    weight: Fraction
+    memory: Memory
 
 
 class Draws(Protocol):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from eredu_spec.phases import Phase, Stage
+from eredu_spec.request import Request, Resolution
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, Resolution
 
 Event = dict[str, Any]
 

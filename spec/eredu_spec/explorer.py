@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
+from eredu_spec.request import Request
 from eredu_spec.scope import Scope
-from eredu_spec.state import Request, State, moved
+from eredu_spec.state import State, moved
 from eredu_spec.successors import successors
 
 Tree = dict[State, State | None]

@@ -12,10 +12,10 @@ from typing import Any
 
 from eredu_spec.phases import LIVE
 from eredu_spec.progress import progress
+from eredu_spec.request import Request, Settings
 from eredu_spec.scope import Scope
-from eredu_spec.settings import Settings
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, State
+from eredu_spec.state import State
 from eredu_spec.successors import successors
 from eredu_spec.tables import Tables
 from eredu_spec.terminal import finish_of

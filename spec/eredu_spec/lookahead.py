@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eredu_spec.adaptive import control_of
 from eredu_spec.clipping import clip
 from eredu_spec.drafting import ONE, Drafted, Move
+from eredu_spec.draws import Tokens
 from eredu_spec.phases import Phase
-from eredu_spec.settings import Tokens
+from eredu_spec.request import Request, Resolution
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, Resolution, evolve
+from eredu_spec.state import evolve
 from eredu_spec.terminal import GRAMMAR
 
 
@@ -86,7 +88,7 @@ def settled(request: Request, resolution: Resolution) -> tuple[Resolution, str |
     """The resolution with the fate of the branch and the next round's clip, and the rule that decided the former."""
     requested, depth, reason = 0, 0, ""
     if resolution.finish is None:
-        requested = request.settings.control.requested(request, resolution)
+        requested = control_of(request).requested(request, resolution)
         depth, reason = clip(request.settings, requested, len(request.output) + len(resolution.emitted))
     planned = resolution._replace(depth=depth, clip=reason, requested=requested, adaptive=request.adaptive)
     return _resolved_branch(request, planned) if request.branch else (planned, None)
@@ -102,7 +104,7 @@ def _resolved_branch(request: Request, resolution: Resolution) -> tuple[Resoluti
     else:
         name = "lookahead.drop-whole"
         settled = resolution._replace(branch="dropped", discarded=length)
-    adaptive = request.settings.control.lookahead(request, settled)
+    adaptive = control_of(request).lookahead(request, settled)
     if request.adaptive.enabled and not adaptive.enabled:
         name = "adaptive.disable-when-unpaid"
     return settled._replace(adaptive=adaptive), name

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from eredu_spec.phases import LIVE, Phase, Stage
+from eredu_spec.request import Request
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request
 
 _PLACE_IN_LIFE = {phase: place for place, phase in enumerate(Phase)}
 _PLACE_IN_RESOLUTION = {stage: place for place, stage in enumerate(Stage)}

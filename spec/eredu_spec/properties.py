@@ -11,9 +11,10 @@ from eredu_spec.explorer import Edge, Exploration, Step, Trace
 from eredu_spec.lookahead import planned_length
 from eredu_spec.phases import BRANCHING, LIVE, SUBMITTED, UNINSTALLED, Phase, Stage, is_edge
 from eredu_spec.progress import progress
+from eredu_spec.request import Request
 from eredu_spec.scope import Scope
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, State
+from eredu_spec.state import State
 from eredu_spec.statistics import is_balanced
 from eredu_spec.successors import successors
 from eredu_spec.terminal import GRAMMAR, finish_of

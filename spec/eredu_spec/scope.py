@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from eredu_spec.drafting import Move
-from eredu_spec.settings import Settings
+from eredu_spec.request import Request, Settings
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, State, opened
+from eredu_spec.state import State, opened
 
 Action = Callable[[Request], Iterator[Move]]
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from eredu_spec.explorer import explore
 from eredu_spec.properties import violations
+from eredu_spec.request import Settings
 from eredu_spec.scope import Scope
-from eredu_spec.settings import Settings
 from eredu_spec.sometimes import unseen
 from eredu_spec.structure import Structure
 from eredu_spec.terminal import EOS, GRAMMAR, STOP

@@ -8,8 +8,9 @@ from typing import TypeVar
 from eredu_spec.company import Fate, fates
 from eredu_spec.explorer import Exploration, Step
 from eredu_spec.phases import BRANCHING, LIVE, SUBMITTED, Phase, Stage
+from eredu_spec.request import Resolution
 from eredu_spec.scope import Scope
-from eredu_spec.state import Resolution, State
+from eredu_spec.state import State
 from eredu_spec.structure import Structure
 from eredu_spec.terminal import EOS, GRAMMAR, ORDER, STOP
 

@@ -1,13 +1,10 @@
-"""The statistics of a request: those of each committed round, added up into counters that balance."""
+"""The statistics of a request: counters that balance."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from eredu_spec.sites import obeys
-
-if TYPE_CHECKING:
-    from eredu_spec.state import Request, Resolution
 
 
 class Statistics(NamedTuple):
@@ -50,34 +47,6 @@ class Statistics(NamedTuple):
     bonus_matches: int = 0
     bonus_mismatches: int = 0
     lookahead_disabled: int = 0
-
-
-@obeys("statistics.proposals-balance", "statistics.emitted-balance", "statistics.lookahead-balance")
-def of_round(request: Request, resolution: Resolution) -> Statistics:
-    """The statistics of the round that `resolution` resolves, taken alone."""
-    drafted, emitted = len(request.block), len(resolution.emitted)
-    accepted = min(resolution.accepted, emitted)
-    target_tokens = emitted - accepted
-    rejected = int(target_tokens == 1 and resolution.accepted < drafted)
-    return Statistics(
-        emitted=emitted,
-        target_tokens=target_tokens,
-        target_rows=drafted + 1,
-        rounds=1,
-        drafted=drafted,
-        accepted=accepted,
-        rejected=rejected,
-        unexamined=drafted - accepted - rejected,
-        lookahead_blocks=int(resolution.branch != "none"),
-        lookahead_promoted=int(resolution.branch == "promoted"),
-        lookahead_drafted=len(request.branch),
-        lookahead_consumed=resolution.consumed,
-        lookahead_reused=resolution.reused,
-        lookahead_discarded=resolution.discarded,
-        bonus_matches=int(resolution.matched is True),
-        bonus_mismatches=int(resolution.matched is False),
-        lookahead_disabled=int(request.adaptive.enabled and not resolution.adaptive.enabled),
-    )
 
 
 def added(statistics: Statistics, more: Statistics) -> Statistics:

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from eredu_spec.draws import Memory
+from eredu_spec.draws import Draw, Memory, Outcome, Tokens
 from eredu_spec.randomness import Address
-from eredu_spec.settings import Draw, Outcome, Tokens
+from eredu_spec.request import Request
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request
 from eredu_spec.terminal import EOS, GRAMMAR, STOP, walk
 
 ONE = Fraction(1)

@@ -14,9 +14,10 @@ from math import prod
 from eredu_spec import cancellation, committing, drafting, lookahead, verification
 from eredu_spec.drafting import Move
 from eredu_spec.phases import BRANCHING, SUBMITTED, Phase, Stage
+from eredu_spec.request import Request
 from eredu_spec.scope import Action, Scope
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, State
+from eredu_spec.state import State
 
 Edge = tuple[str, Fraction, State]
 Group = tuple[Request, ...]

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from eredu_spec import acceptance
-from eredu_spec.draws import Draws, Fresh, Memory
+from eredu_spec.draws import Draw, Draws, Fresh, Memory, Outcome, Tokens
 from eredu_spec.processing import Processing
 from eredu_spec.randomness import Address
-from eredu_spec.settings import Draw, Outcome, Tokens
+from eredu_spec.request import Request
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request
 from eredu_spec.terminal import Terminals
 
 Row = tuple[Fraction, ...]

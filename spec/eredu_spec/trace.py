@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from eredu_spec.diagnosis import broken_rule, misplaced_rule
 from eredu_spec.events import ACTIONS, FIELDS, Event, event_of
 from eredu_spec.phases import LIVE, SUBMITTED, Phase
+from eredu_spec.request import Request, Settings
 from eredu_spec.scope import Scope
-from eredu_spec.settings import Settings
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, State, evolve, moved, opened
+from eredu_spec.state import State, evolve, moved, opened
 from eredu_spec.structure import Structure
 from eredu_spec.successors import successors
 from eredu_spec.terminal import EOS, STOP, Terminals

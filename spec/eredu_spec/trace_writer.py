@@ -11,9 +11,9 @@ from typing import Any
 
 from eredu_spec.events import event_of
 from eredu_spec.phases import LIVE, Phase, Stage
+from eredu_spec.request import Request, Settings
 from eredu_spec.scope import Scope
-from eredu_spec.settings import Settings
-from eredu_spec.state import Request, moved
+from eredu_spec.state import moved
 from eredu_spec.structure import Structure
 from eredu_spec.successors import Edge, successors
 from eredu_spec.terminal import EOS, GRAMMAR, STOP

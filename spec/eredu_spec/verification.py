@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from eredu_spec.drafting import ONE, Move
 from eredu_spec.lookahead import planned_length, settled
 from eredu_spec.phases import Phase, Stage
+from eredu_spec.request import Request, Resolution
 from eredu_spec.sites import obeys
-from eredu_spec.state import Request, Resolution, evolve
+from eredu_spec.state import evolve
 from eredu_spec.terminal import walk
 
 

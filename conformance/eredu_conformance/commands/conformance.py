@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from eredu.files.plain_console import PlainConsole
 from eredu_conformance.checks.check import Kind, Tier
 from eredu_conformance.commands.edge import CHECK_FAILED, CommandError, work_progress
 from eredu_conformance.protocol import SUBJECTS, Capabilities, ExpectedFailures, SubjectSource, read_expected_failures
@@ -153,11 +153,11 @@ def _conduct(source: SubjectSource, plan: Plan, jobs: int, expected: Path | None
 
 
 def _print(report: Report) -> None:
-    print_report(report, Console())
+    print_report(report, PlainConsole())
 
 
 def _print_list(plan: Plan) -> None:
-    Console().print(check_table(plan.select()))
+    PlainConsole().print(check_table(plan.select()))
 
 
 def _print_faults(tier: str, jobs: int) -> int:
@@ -167,7 +167,7 @@ def _print_faults(tier: str, jobs: int) -> int:
         def advance(name: str, done: int, total: int) -> None:
             bar.update(task, description=name, completed=done, total=total)
 
-        console = Console() if sys.stdout.isatty() else Console(width=140)
+        console = PlainConsole() if sys.stdout.isatty() else PlainConsole(width=140)
         clean = print_kill_table(console, tier=Tier(tier), jobs=jobs, progress=advance)
     return 0 if clean else CHECK_FAILED
 

@@ -7,9 +7,9 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
+from eredu.files.plain_console import PlainColumn, PlainConsole
 from eredu_conformance.protocol import ConformanceError
 
 CHECK_FAILED = 1
@@ -32,6 +32,6 @@ def print_json(value: dict[str, Any]) -> None:
 
 def work_progress() -> Progress:
     """A progress bar on stderr that leaves nothing behind, silent where stderr is no terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
+    columns = (PlainColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = PlainConsole(stderr=True)
     return Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal)

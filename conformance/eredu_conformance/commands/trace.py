@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from eredu.contract.message import visible
 from eredu_conformance.commands.edge import CHECK_FAILED, CommandError, JsonOption, print_json
 from eredu_spec.rules import rules
 from eredu_spec.trace import Finding, Replay, TraceFormError
@@ -75,11 +77,16 @@ def _replay(file: Path, *, ring: bool, partial: bool) -> dict[str, Any]:
 
 @contextmanager
 def _opened(file: Path) -> Iterator[TextIO]:
+    """The lines of the file, which end at line feeds and nowhere else."""
     if str(file) == "-":
-        yield sys.stdin
+        lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="\n")
+        try:
+            yield lines
+        finally:
+            lines.detach()  # or its end would close standard input
         return
-    with file.open(encoding="utf-8") as lines:
-        yield lines
+    with file.open(encoding="utf-8", newline="\n") as opened:
+        yield opened
 
 
 def _described(
@@ -105,6 +112,6 @@ def _print_finding(finding: dict[str, Any]) -> None:
         place = "the end of the trace"
     else:
         place = "line {line}, turn {turn}: '{event}' of request {request}".format(**finding)
-    typer.echo(f"{place} breaks {finding['rule']}")
-    typer.echo(f"  {finding['message']}")
+    typer.echo(f"{visible(place)} breaks {finding['rule']}")
+    typer.echo(f"  {visible(finding['message'])}")
     typer.echo(f"  rule: {finding['text']}")

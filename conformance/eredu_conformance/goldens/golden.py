@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eredu.files.json_reading import parse_json
 from eredu_conformance.zoo import ZooMember, zoo_member
 
 DATA = Path(__file__).parent / "data"
@@ -89,7 +90,7 @@ def golden_named(name: str) -> Golden:
             name=name,
             logits=stored["logits"],
             heads={key.removeprefix("head-"): stored[key] for key in stored.files if key.startswith("head-")},
-            versions=json.loads(str(stored["versions"])),
+            versions=parse_json(str(stored["versions"])),
             fingerprint=stored["fingerprint"],
         )
     current = fingerprint(zoo_member(name))

@@ -25,9 +25,9 @@ from eredu_spec import cancellation
 from eredu_spec.drafting import Move
 from eredu_spec.phases import LIVE, SUBMITTED
 from eredu_spec.phases import Phase as MachinePhase
+from eredu_spec.request import Request, Settings
 from eredu_spec.scope import Scope
-from eredu_spec.settings import Settings
-from eredu_spec.state import Request, State, opened
+from eredu_spec.state import State, opened
 from eredu_spec.statistics import Statistics
 from eredu_spec.structure import Structure
 from eredu_spec.successors import successors

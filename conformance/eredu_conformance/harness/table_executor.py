@@ -157,7 +157,7 @@ class TableExecutor:
             for index, output in enumerate(verification.outputs)
         ]
         try:
-            accepted, token = decide(
+            decision = decide(
                 sequence.source,
                 sequence.request.options,
                 start=sequence.position,
@@ -167,7 +167,7 @@ class TableExecutor:
             )
         except ReferenceAcceptanceError as error:
             raise AcceptanceError(str(error)) from error
-        verification.outcome = VerificationOutcome(block.tokens, accepted, token)
+        verification.outcome = VerificationOutcome(block.tokens, decision.accepted, decision.token)
         return verification.outcome
 
     def bonus_guess(self, sequence: TableSequence, branch: TableBlock) -> int:

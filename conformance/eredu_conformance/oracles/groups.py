@@ -188,7 +188,7 @@ def _groups(pieces: Pieces) -> None:
     for at in (3, 4, 9, 12):
         for error in (Cancelled, StumbleError):
             _one_leaves(near_case(at), pieces, error, at)
-    for rule in (AcceptanceRule.REJECTION, AcceptanceRule.BLOCK, AcceptanceRule.COUPLED):
+    for rule in (each for each in AcceptanceRule if each is not AcceptanceRule.GREEDY):
         law_is_the_product(pieces, 1, rule)
 
 

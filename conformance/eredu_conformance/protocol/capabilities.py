@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from eredu.files.json_reading import read_json_object
 from eredu_conformance.protocol.options import Acceptance
 from eredu_conformance.protocol.run import Checkpoint, Run
 
@@ -120,7 +120,7 @@ class Capabilities:
         published = Feature.CHECKPOINTS in self.features
         if not place.is_dir():
             return None if published else f"{self.name} loads directories only, not {place}"
-        config = json.loads((place / "config.json").read_text(encoding="utf-8"))
+        config = read_json_object(place / "config.json")
         if config["model_type"] not in self.architectures and not published:
             return f"{self.name} doesn't load the architecture {config['model_type']}"
         if config.get("sliding_window") is not None and Feature.SLIDING_WINDOW not in self.features:

@@ -22,6 +22,11 @@ class Acceptance(StrEnum):
     MATCHING = "matching"
     """Draw the target's token independently and accept a proposal iff it is that token."""
 
+    @classmethod
+    def specified(cls) -> tuple[Acceptance, ...]:
+        """The rules that the spec states and its reference has; `matching` is other engines' own."""
+        return tuple(rule for rule in cls if rule is not cls.MATCHING)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:

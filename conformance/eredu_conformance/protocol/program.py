@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from eredu.files.json_reading import parse_json
 from eredu_conformance.protocol.capabilities import Capabilities
 from eredu_conformance.protocol.errors import MessageError, SkippedRunError, SubjectError
 from eredu_conformance.protocol.messages import (
@@ -98,7 +99,7 @@ class ProgramSubject:
         try:
             line = pipe.receive(timeout_s=timeout_s, to=to)
             try:
-                reply = json.loads(line)
+                reply = parse_json(line)
             except ValueError:
                 raise pipe.garbage("is not JSON", line) from None
             if not isinstance(reply, dict):

@@ -7,11 +7,11 @@ bars and prints can't break the protocol.
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 from typing import Any, TextIO
 
+from eredu.files.json_reading import parse_json
 from eredu_conformance.protocol.errors import MessageError
 from eredu_conformance.protocol.messages import (
     PROTOCOL_VERSION,
@@ -54,9 +54,10 @@ def serve(subject: Subject, *, commands: TextIO, answers: TextIO) -> int:
 def serve_stdio(subject: Subject) -> int:
     """`serve` on the process's own stdin and stdout; everything that is printed meanwhile goes to stderr."""
     sys.stdout.flush()
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+    commands = os.fdopen(os.dup(0), encoding="utf-8", newline="\n")
+    with commands, os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
-        return serve(subject, commands=sys.stdin, answers=answers)
+        return serve(subject, commands=commands, answers=answers)
 
 
 def subject_named(place: str) -> Subject:
@@ -70,7 +71,7 @@ def subject_named(place: str) -> Subject:
 
 def _parse(line: str) -> dict[str, Any] | None:
     try:
-        message = json.loads(line)
+        message = parse_json(line)
     except ValueError:
         return None
     return message if isinstance(message, dict) else None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
-
+from eredu.contract.message import html_text as escape
 from eredu_conformance.protocol import Standing
 from eredu_conformance.runner.replay import replay_command, writing_command
 from eredu_conformance.runner.report import Report, RuleLine

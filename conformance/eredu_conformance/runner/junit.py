@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element, ElementTree, SubElement
 
+from eredu.contract.message import visible
 from eredu_conformance.protocol import Standing
 from eredu_conformance.runner.replay import replay_command
 from eredu_conformance.runner.report import Report
@@ -22,6 +23,9 @@ def junit_tree(report: Report) -> ElementTree[Element]:
             SubElement(case, "failure", message=f"{check.blame}: {check.message}")
     for kind in dict.fromkeys(result.kind for result in report.results):
         _add_suite(root, report, [result for result in report.results if result.kind == kind])
+    for element in root.iter():  # XML has no way to write most control characters, not even escaped
+        element.text = element.text and visible(element.text)
+        element.attrib.update({name: visible(value) for name, value in element.items()})
     return ElementTree(root)
 
 

@@ -63,7 +63,7 @@ class EreduSubject:
             architectures=frozenset({"llama", "qwen3"}),
             features=frozenset(Feature) - {Feature.CHOICES},
             options=frozenset(RunOptions.__dataclass_fields__) | frozenset(Schedule.__dataclass_fields__),
-            acceptance=(Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED),
+            acceptance=Acceptance.specified(),
             max_proposals=MAX_PROPOSALS,
             max_batch=MAX_BATCH,
         )

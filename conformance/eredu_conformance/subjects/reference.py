@@ -16,6 +16,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from eredu.files.json_reading import read_json_object
 from eredu_conformance.checks.expected_output import sampling_of
 from eredu_conformance.checks.pairs import every_checkpoint
 from eredu_conformance.crafted import Architecture, BigramCheckpoint, CraftedCheckpoint
@@ -105,7 +106,7 @@ class ReferenceSubject:
             architectures=frozenset({"llama", "qwen3"}),
             features=frozenset(Feature) - {Feature.CHECKPOINTS, Feature.HEADS},
             options=frozenset({*RunOptions.__dataclass_fields__, *Schedule.__dataclass_fields__}) - _ABSENT,
-            acceptance=(Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED),
+            acceptance=Acceptance.specified(),
             max_proposals=MAX_PROPOSALS,
             max_batch=MAX_BATCH,
         )
@@ -236,7 +237,7 @@ def _known() -> dict[str, CraftedCheckpoint]:
 @cache
 def _tokenizer(directory: Path) -> str:
     """What names the tokenizer of a directory: the string of every id."""
-    content = json.loads((directory / "tokenizer.json").read_text(encoding="utf-8"))
+    content = read_json_object(directory / "tokenizer.json")
     return hashlib.sha256(json.dumps(sorted(content["model"]["vocab"].items())).encode()).hexdigest()
 
 

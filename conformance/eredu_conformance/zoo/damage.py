@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 
+from eredu.files.json_reading import read_json_object
 from eredu_conformance.zoo.drawing import Tensors
 from eredu_conformance.zoo.member import ZooMember
 from eredu_conformance.zoo.writing import INDEX, Parts, write_directory, write_json
@@ -52,7 +52,7 @@ def write_damaged(member: ZooMember, directory: Path, damage: Damage) -> Path:
         return directory
     member.write(directory, parts=Parts.SHARDED)
     index = directory / INDEX
-    content = json.loads(index.read_text(encoding="utf-8"))
+    content = read_json_object(index)
     last = max(content["weight_map"].values())
     if damage is Damage.INDEX_MISSING_FILE:
         (directory / last).unlink()

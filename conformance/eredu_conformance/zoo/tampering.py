@@ -14,6 +14,8 @@ from pathlib import Path
 
 import mlx.core as mx
 
+from eredu.files.json_reading import read_json_object
+
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
 HEAD = "mtp."
 """Prefix of the head's tensors."""
@@ -67,7 +69,7 @@ def write_quantized_head(directory: Path, head: Tensors) -> None:
         else:
             made[name] = array + 1
     mx.save_safetensors(str(directory / WEIGHTS), made, {"format": "mlx"})
-    config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
+    config = read_json_object(directory / CONFIG)
     quantization = {"group_size": GROUP_SIZE, "bits": BITS}
     config |= {"model_type": "qwen3_5_mtp", "block_size": 3, "quantization": quantization}
     (directory / CONFIG).write_text(json.dumps(config, indent=2), encoding="utf-8")
@@ -76,7 +78,7 @@ def write_quantized_head(directory: Path, head: Tensors) -> None:
 def permute_tokenizer(directory: Path) -> None:
     """Exchange the ids of neighbouring tokens of the vocabulary, special ones and single bytes left where they are."""
     path = directory / TOKENIZER
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = read_json_object(path)
     vocabulary = content["model"]["vocab"]
     special = {token["content"] for token in content.get("added_tokens", [])}
     names = sorted((n for n in vocabulary if n not in special and len(n) > 1), key=vocabulary.__getitem__)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
 from eredu.commands.console import message_console, print_json
+from eredu.contract.message import visible
 from eredu.files.aside_file import require_writable, write_json, write_text
+from eredu.files.plain_console import PlainColumn
 from eredu_validation.evidence.verdict import e_value_text, round_up
 from eredu_validation.report.html_report import page_of
 from eredu_validation.report.plots import require_plots
@@ -61,10 +63,10 @@ class EvidenceBar:
     def __init__(self, needed: int | None) -> None:
         console = message_console()
         columns = (
-            TextColumn("{task.description}"),
+            PlainColumn(),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[evidence]}"),
+            PlainColumn("{task.fields[evidence]}"),
             TimeElapsedColumn(),
             TimeRemainingColumn(elapsed_when_finished=True),
         )
@@ -100,8 +102,8 @@ def print_result(result: dict[str, Any]) -> None:
     divergences = result["parts"].get("path", {}).get("divergences", [])
     lines += [("replay", each["replay"]) for each in divergences if not each["near_tie"] and each["replay"]]
     for name, text in lines:
-        typer.echo(f"{name + ':':<10} {text}")
-    typer.echo(result["verdict"]["text"])
+        typer.echo(f"{name + ':':<10} {visible(text)}")
+    typer.echo(visible(result["verdict"]["text"]))
 
 
 def law_line(law: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eredu.contract.errors import EvidenceError
+from eredu.files.json_reading import parse_json
 
 _ENDING = re.compile(rb',"chain":"([0-9a-f]{64})"\}$')
 
@@ -56,10 +57,7 @@ def read_chained(data: bytes, name: str) -> list[ChainedLine]:
                 "out, put in or moved. Restore the file, or begin the evidence anew"
             )
         before, end = ending[1].decode(), end + len(line) + 1
-        try:
-            record = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise EvidenceError(f"line {number} of {name} is no JSON ({error})") from error
+        record = parse_json(body, name=f"line {number} of {name}", error=EvidenceError, unique=True, finite=True)
         if not isinstance(record, dict):
             raise EvidenceError(f"line {number} of {name} is a JSON {type(record).__name__}; expected an object")
         lines.append(ChainedLine(record, before, end))

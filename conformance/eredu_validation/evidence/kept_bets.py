@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.contract.errors import EvidenceError
+from eredu.files.json_reading import parse_json
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -46,7 +47,7 @@ class KeptBets:
         """Read again. Nothing in it can run. Raises `EvidenceError` for what `to_bytes` did not write."""
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-                values = json.loads(stored["values"].tobytes())
+                values = parse_json(stored["values"].tobytes())
                 arrays = {name.removeprefix("array "): stored[name] for name in stored.files if name != "values"}
         except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
             raise EvidenceError(f"what the bets learned cannot be read: {error}; begin the evidence anew") from error

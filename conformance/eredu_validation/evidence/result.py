@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import resources
 from typing import Any
 
+from eredu.files.json_reading import parse_json
 from eredu_validation.evidence.diagnostics import Diagnostic, diagnose, holm
 from eredu_validation.evidence.json_form import finite
 from eredu_validation.evidence.ledger_content import Header, LedgerContent
@@ -25,7 +25,7 @@ PATH_POINTS = 2000
 def result_schema() -> dict[str, Any]:
     """The JSON schema of a result."""
     text = resources.files("eredu_validation.evidence").joinpath("result.schema.json").read_text(encoding="utf-8")
-    schema: dict[str, Any] = json.loads(text)
+    schema: dict[str, Any] = parse_json(text)
     return schema
 
 

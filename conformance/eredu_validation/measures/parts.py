@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from eredu.contract.errors import EvidenceError
 from eredu.files.aside_file import make_folder, write_json
+from eredu.files.json_reading import read_json
 from eredu_validation.evidence import SubjectIdentity
 from eredu_validation.foreign.answers import LEFT_OUT
 from eredu_validation.measures.benefit import measure_benefit
@@ -72,7 +72,7 @@ class Parts:
         if not path.is_file():
             return cls()
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = read_json(path)
             found, other = record["parts"], SubjectIdentity.of_record(record["subject"])
             parts = cls({name: found[name] for name in PARTS if name in found})
         except (ValueError, TypeError, KeyError) as error:

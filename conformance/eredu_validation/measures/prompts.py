@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eredu.contract.errors import OptionError
+from eredu.files.json_reading import parse_json
 from eredu.text.chat_template import Message
 from eredu.text.prompt_lines import read_prompt_lines
 from eredu.text.tokenizer import Tokenizer
@@ -132,10 +133,7 @@ def _encode(prompt: ValidationPrompt, tokenizer: Tokenizer) -> tuple[int, ...]:
 
 
 def _parse(path: Path, number: int, line: str) -> ValidationPrompt:
-    try:
-        value: Any = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise OptionError(f"{path}, line {number}, is not JSON: {error}") from error
+    value: Any = parse_json(line, name=f"{path}, line {number},", error=OptionError)
     if not isinstance(value, dict) or not _is_prompt(value):
         raise OptionError(
             f"{path}, line {number}, is {line.strip()[:80]!r}; expected an object with a text 'prompt' or a list of "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import Any
 
+from eredu.contract.message import html_text as escape
 from eredu_validation.evidence.verdict import e_value_text
 from eredu_validation.report.html_tables import bets_table, facts, folded, part_table, table, tests_table
 from eredu_validation.report.plots import plots_of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any
+
+from eredu.contract.message import html_text as escape
 
 Row = tuple[str, ...]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
+
+from eredu.files.json_reading import parse_json
 
 SCHEMA = "eredu-validation/1"
 
@@ -13,7 +14,7 @@ SCHEMA = "eredu-validation/1"
 def validation_schema() -> dict[str, Any]:
     """The JSON schema of a result."""
     text = resources.files("eredu_validation.session").joinpath("result.schema.json").read_text(encoding="utf-8")
-    schema: dict[str, Any] = json.loads(text)
+    schema: dict[str, Any] = parse_json(text)
     return schema
 
 

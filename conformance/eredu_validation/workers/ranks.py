@@ -8,7 +8,6 @@ once which rank it was, while the others go on.
 from __future__ import annotations
 
 import _thread
-import json
 import os
 import secrets
 import signal
@@ -24,6 +23,7 @@ import mlx.core as mx
 import numpy as np
 
 from eredu.contract.errors import EreduError, OptionError
+from eredu.files.json_reading import read_json
 from eredu_validation.workers.worker_handle import WorkerHandle
 from eredu_validation.workers.worker_pool import WorkerPool
 
@@ -50,7 +50,7 @@ def address_of_first(environment: Mapping[str, str]) -> str:
     """
     hosts = environment.get("MLX_HOSTFILE")
     if hosts:
-        addresses: list[list[str]] = json.loads(Path(hosts).read_text(encoding="utf-8"))
+        addresses: list[list[str]] = read_json(Path(hosts), error=OptionError)
         return addresses[0][0].rpartition(":")[0]
     for name in ("MLX_JACCL_COORDINATOR", "NCCL_HOST_IP"):
         if environment.get(name):

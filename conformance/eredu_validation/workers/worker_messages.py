@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.contract.errors import EvidenceError
+from eredu.files.json_reading import parse_json
 from eredu_validation.evidence import Columns
 
 WORDS = "words"
@@ -50,7 +51,7 @@ class Message:
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
-            words = json.loads(arrays.pop(WORDS).tobytes())
+            words = parse_json(arrays.pop(WORDS).tobytes())
             return cls(words["kind"], words["values"], arrays)
         except Exception as error:  # zip files fail in many ways
             raise EvidenceError(f"{len(data)} bytes of another process are no message: {error!r}") from error

@@ -182,7 +182,7 @@ def test_prompts_from_a_file(tmp_path: Path) -> None:
     ("content", "said"),
     [
         (b"", "holds no prompt"),
-        (b'{"prompt": "a"}\n{"prompt"', "line 2, is not JSON"),
+        (b'{"prompt": "a"}\n{"prompt"', "line 2, could not be read as JSON"),
         (b'["a"]', "line 1"),
         (b'{"text": "a"}', "expected an object with the text 'prompt'"),
         (b'{"prompt": 3}', "expected an object"),

@@ -58,3 +58,16 @@ def test_an_assistant_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 def test_a_path_that_does_not_exist_is_one_error(tmp_path: Path) -> None:
     result = RUNNER.invoke(app, [str(tmp_path / "none")])
     assert isinstance(result.exception, CheckpointError)
+
+
+def test_foreign_names_are_never_markup(write_directory: Callable[..., Path], tmp_path: Path) -> None:
+    name = "[bold]a[/b]\x1b[31m"
+    directory = shutil.copytree(write_directory(), tmp_path / "tmp" / name)
+    assert f"{tmp_path}/tmp/[bold]a" in "".join(RUNNER.invoke(app, [str(directory)]).stdout.split())
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "[/x]\x1b"}}))
+    shown = RUNNER.invoke(app, [str(directory)])
+    assert not isinstance(shown.exception, ValueError), shown.exception
+    assert "\x1b" not in shown.output
+    (directory / "config.json").write_text(json.dumps(config | {"model_type": name}))
+    assert "[bold]a[/b]" in str(RUNNER.invoke(app, [str(directory)]).exception)

@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 
 from eredu.checkpoints.opening import open_checkpoint
-from eredu.contract.errors import AcceptanceError, CapabilityError, EreduError, OptionError, TokenizerError
+from eredu.commands.inspect import fit_named
+from eredu.contract.errors import (
+    AcceptanceError,
+    CapabilityError,
+    CheckpointError,
+    EreduError,
+    OptionError,
+    TokenizerError,
+)
 from eredu.contract.options import MtpSchedulerOptions
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.mlx_backend import Assistant, MlxBackend
@@ -148,6 +156,22 @@ def test_another_tokenizer_is_refused_with_the_first_difference(tmp_path: Path, 
     bare = replace(other, tokenizer=None)
     with pytest.raises(TokenizerError, match="only one"):
         decode((target, Assistant(bare)))
+
+
+@pytest.mark.parametrize("short", ["target", "assistant"])
+def test_a_model_without_a_row_for_every_id_is_refused_as_inspection_refuses_it(
+    tmp_path: Path, decode: Decode, short: str
+) -> None:
+    sides = {
+        name: with_tokenizer(tmp_path / name, replace(TARGET, vocabulary=35) if name == short else TARGET, 36)
+        for name in ("target", "assistant")
+    }
+    with pytest.raises(CheckpointError) as inspected:
+        fit_named(*(str(side.path) for side in sides.values()))
+    assert "has 35 embedding rows, and its tokenizer 36 ids" in str(inspected.value)
+    with pytest.raises(CheckpointError) as decoded:
+        decode((sides["target"], Assistant(sides["assistant"])))
+    assert str(decoded.value) == str(inspected.value)
 
 
 def test_without_tokenizers_the_rows_must_agree(load: Load, decode: Decode) -> None:

@@ -32,6 +32,8 @@ RULES: dict[str, dict[str, Any]] = {
 }
 PROMPT = tuple(int(token) for token in np.random.default_rng(2).integers(0, 64, size=21))
 LENGTH = 40
+ROUNDING = 1e-4
+"""By how much rows of different forwards may differ: 4e-5 was seen on CUDA, and a wrong row differs by 0.1 and more."""
 DEPTH = 5
 """Proposals a round: more than any member has stages, so that the last one is iterated."""
 
@@ -163,7 +165,7 @@ def test_a_prompt_in_chunks_is_the_whole(deep: LoadedCheckpoint, chunk: int, mon
     (mine, my_rows), (whole, all_rows) = opened
     assert my_rows == all_rows == [len(PROMPT) - 2 - number for number in range(len(all_rows))]
     for ours, theirs in zip(mine, whole, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=2e-5, rtol=2e-5)
+        np.testing.assert_allclose(ours, theirs, atol=ROUNDING, rtol=ROUNDING)
 
 
 # rule: scheduling.requests-independent
@@ -217,7 +219,7 @@ def test_caches_after_rejections_are_those_of_the_tokens_alone(
     for token in tokens[:-1]:
         mx.eval(replayed.feed(deep.model, mx.array([token], dtype=mx.uint32)))
     for ours, theirs in zip(held_in(target.layers), held_in(replayed.layers), strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-5, rtol=1e-5)
+        np.testing.assert_allclose(ours, theirs, atol=ROUNDING, rtol=ROUNDING)
     heads: Any = deep.heads
     with recording() as record:
         mx.eval(deep.model(mx.array([tokens])))

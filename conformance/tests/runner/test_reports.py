@@ -6,10 +6,11 @@ import io
 import json
 import re
 import shlex
+from dataclasses import replace
 from html.parser import HTMLParser
+from xml.etree.ElementTree import fromstring, tostring
 
-from rich.console import Console
-
+from eredu.files.plain_console import PlainConsole
 from eredu_conformance.runner import Report
 from eredu_conformance.runner.html import html_page
 from eredu_conformance.runner.junit import junit_tree
@@ -20,7 +21,7 @@ from eredu_conformance.runner.table import print_report
 
 def _printed(report: Report) -> str:
     stream = io.StringIO()
-    print_report(report, Console(file=stream, width=80))
+    print_report(report, PlainConsole(file=stream, width=80))
     return stream.getvalue()
 
 
@@ -101,3 +102,28 @@ def test_the_page_stands_alone(wrong_report: Report) -> None:
     assert "url(" not in page
     assert "://" not in page
     assert "path.greedy-is-argmax/ties/k3" in page
+
+
+HOSTILE = "[/b] [bold]red[/bold] :smile: <script src='x'>alert(1)</script> &amp; \x1b[31m \x07 \x9b2J \u202e \ud800 end"
+
+
+def test_foreign_words_are_never_markup(wrong_report: Report) -> None:
+    """Whatever an engine says, in a message, a reason or a name, stands there as it was said."""
+    (failure,) = wrong_report.failures
+    results = tuple(
+        replace(result, message=HOSTILE, family=HOSTILE if result is failure else result.family)
+        for result in wrong_report.results
+    )
+    report = replace(wrong_report, results=results)
+    told = " ".join(_printed(report).split())
+    assert "[/b] [bold]red[/bold] :smile: <script src='x'>alert(1)</script> &amp; \\x1b[31m \\x07 \\x9b2J" in told
+    page = html_page(report)
+    links = _Links()
+    links.feed(page)
+    assert not links.found
+    xml = tostring(junit_tree(report).getroot(), encoding="unicode")
+    for text in (told, page, xml):
+        assert not set(text) & set("\x1b\x07\x9b\u202e\ud800")
+        assert "\\u202e" in text
+    messages = [each.get("message", "") for each in fromstring(xml).iter("failure")]
+    assert any("<script src='x'>" in message for message in messages)

@@ -9,7 +9,7 @@ import pytest
 
 from eredu_spec.draws import Draws, Fresh
 from eredu_spec.processing import Processing
-from eredu_spec.settings import Settings
+from eredu_spec.request import Settings
 from eredu_spec.tables import HiddenRow, Tables
 from eredu_spec.terminal import Terminals
 from eredu_spec.worlds import KINDS, world

@@ -10,16 +10,15 @@ from fractions import Fraction
 
 import pytest
 
-from eredu_spec.adaptive import Adaptive, Control
+from eredu_spec.adaptive import AdaptiveControl
 from eredu_spec.addressing import Addressing, RoundAddressing
 from eredu_spec.draws import Fresh, Kept
 from eredu_spec.grammar import Grammar
 from eredu_spec.law import plain_law, speculative_law, total_variation
 from eredu_spec.processing import Processing
 from eredu_spec.randomness import Address, Role
+from eredu_spec.request import Adaptive, Request, Resolution, Settings
 from eredu_spec.rules import rules
-from eredu_spec.settings import Settings
-from eredu_spec.state import Request, Resolution
 from eredu_spec.tables import HiddenRow
 from eredu_spec.terminal import Terminals
 
@@ -67,7 +66,7 @@ class ReplacementFromCoin(Addressing):
         return Address(Role.ACCEPT, position)
 
 
-class DepthByUnexamined(Control):
+class DepthByUnexamined(AdaptiveControl):
     """No proposals in the next round if the first unexamined one of this round was id 0."""
 
     def requested(self, request: Request, resolution: Resolution) -> int:
@@ -75,14 +74,14 @@ class DepthByUnexamined(Control):
         return 0 if unexamined[:1] == (0,) else request.settings.requested
 
 
-class DepthByAccepted(Control):
+class DepthByAccepted(AdaptiveControl):
     """One proposal behind a round that accepted none."""
 
     def requested(self, request: Request, resolution: Resolution) -> int:
         return request.settings.requested if resolution.accepted else 1
 
 
-class LookaheadByDiscarded(Control):
+class LookaheadByDiscarded(AdaptiveControl):
     """Lookahead stays on only while the last token of a dropped branch is id 0."""
 
     def lookahead(self, request: Request, resolution: Resolution) -> Adaptive:

@@ -7,15 +7,25 @@ from typing import Any
 
 import pytest
 
-from eredu_spec import cancellation, committing, lookahead, properties, statistics, successors, terminal, verification
+from eredu_spec import (
+    cancellation,
+    committing,
+    lookahead,
+    properties,
+    round_statistics,
+    successors,
+    terminal,
+    verification,
+)
 from eredu_spec.cancellation import _dropped
 from eredu_spec.drafting import ONE, Move
 from eredu_spec.explorer import explore
 from eredu_spec.phases import DROPPABLE, LIVE, Phase, Stage
 from eredu_spec.properties import Violation, violations
+from eredu_spec.request import Request, Resolution
 from eredu_spec.scope import Scope
 from eredu_spec.scopes import small, tiny
-from eredu_spec.state import Request, Resolution, evolve
+from eredu_spec.state import evolve
 from eredu_spec.statistics import Statistics
 
 Tokens = tuple[int, ...]
@@ -117,7 +127,7 @@ def move_the_frontier_with_the_branch(patch: pytest.MonkeyPatch) -> None:
 
 def count_unexamined_as_rejected(patch: pytest.MonkeyPatch) -> None:
     def of_round(request: Request, resolution: Resolution) -> Statistics:
-        counted = statistics.of_round(request, resolution)
+        counted = round_statistics.of_round(request, resolution)
         return counted._replace(rejected=counted.rejected + counted.unexamined)
 
     patch.setattr("eredu_spec.committing.of_round", of_round)

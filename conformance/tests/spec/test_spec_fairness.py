@@ -11,9 +11,10 @@ from eredu_spec import successors
 from eredu_spec.drafting import ONE, Move
 from eredu_spec.fairness import fair_avoidance, unfinished
 from eredu_spec.phases import Phase
+from eredu_spec.request import Request
 from eredu_spec.scope import Scope
 from eredu_spec.scopes import SCOPES
-from eredu_spec.state import Request, evolve
+from eredu_spec.state import evolve
 
 
 def quiet(name: str, *, ring: bool) -> Scope:

@@ -16,11 +16,11 @@ from eredu_spec.explorer import explore
 from eredu_spec.law import independent, joint_law, marginal, plain_law, propagated, speculative_law, total_variation
 from eredu_spec.phases import Phase
 from eredu_spec.properties import violations
+from eredu_spec.request import Request, Settings
 from eredu_spec.scope import Scope
 from eredu_spec.scopes import SCOPES, trio
-from eredu_spec.settings import Settings
 from eredu_spec.sometimes import sometimes_of_groups, unseen
-from eredu_spec.state import Request, State, evolve, moved
+from eredu_spec.state import State, evolve, moved
 from eredu_spec.successors import Edge, Group, groups, successors
 from eredu_spec.trace import check
 from eredu_spec.trace_writer import told, write

@@ -10,8 +10,8 @@ import pytest
 from eredu_spec.grammar import Grammar
 from eredu_spec.law import Law, LawError, plain_law, propagated, speculative_law, total_variation
 from eredu_spec.processing import Processing
+from eredu_spec.request import Settings
 from eredu_spec.scope import Scope
-from eredu_spec.settings import Settings
 from eredu_spec.state import State
 from eredu_spec.successors import Edge, successors
 from eredu_spec.tables import HiddenRow

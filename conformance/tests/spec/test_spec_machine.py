@@ -14,9 +14,9 @@ from eredu_spec.draws import Kept
 from eredu_spec.grammar import Grammar
 from eredu_spec.phases import EDGES, LIVE, Phase
 from eredu_spec.randomness import Address, Role
+from eredu_spec.request import Settings
 from eredu_spec.scope import Scope
 from eredu_spec.scopes import small, standard
-from eredu_spec.settings import Settings
 from eredu_spec.state import evolve, opened
 from eredu_spec.structure import Structure
 from eredu_spec.successors import successors

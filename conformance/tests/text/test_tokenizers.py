@@ -179,10 +179,7 @@ def test_template_tools(metadata: Metadata) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tokenizer.ggml.pre": "no-such"}, "pre-tokenizer 'no-such'; known are"),
-        ({"tokenizer.ggml.pre": None}, "pre-tokenizer '\\(none\\)'"),
-        ({"tokenizer.ggml.model": "bert"}, "tokenizer model is 'bert'"),
-        ({"tokenizer.ggml.model": None}, "tokenizer model is None"),
+        ({"tokenizer.ggml.model": None}, "has no tokenizer.ggml.model"),
         ({"tokenizer.ggml.tokens": []}, "no list of strings"),
         ({"tokenizer.ggml.tokens": [1, 2]}, "no list of strings"),
         ({"tokenizer.ggml.token_type": [1]}, "49152 tokens and 1 token types"),
@@ -197,6 +194,24 @@ def test_template_tools(metadata: Metadata) -> None:
 def test_damaged_metadata_are_errors(metadata: Metadata, change: Metadata, message: str) -> None:
     with pytest.raises(TokenizerError, match=message):
         load_metadata({**metadata, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tokenizer.ggml.pre": "no-such"}, "pre-tokenizer 'no-such' .*, which eredu does not support; it supports"),
+        ({"tokenizer.ggml.pre": "[/b]\x1b[31m"}, r"pre-tokenizer '\[/b\]\\x1b\[31m' .* does not support"),
+        ({"tokenizer.ggml.pre": 5}, "pre-tokenizer '5' .* does not support"),
+        ({"tokenizer.ggml.pre": None}, "does not say how its text is split .* does not support"),
+        ({"tokenizer.ggml.pre": "no-such", "tokenizer.ggml.token_type": [1]}, "pre-tokenizer 'no-such' .* not support"),
+        ({"tokenizer.ggml.model": "bert"}, "of the kind 'bert' .*, which eredu does not support"),
+        ({"tokenizer.ggml.model": "t5"}, "of the kind 't5' .*, which eredu does not support"),
+    ],
+)
+def test_what_is_not_supported_is_called_that(metadata: Metadata, change: Metadata, message: str) -> None:
+    with pytest.raises(TokenizerError, match=message) as caught:
+        load_metadata({**metadata, **change})
+    assert not set(str(caught.value).split()) & {"damaged", "damaged:", "mislabelled", "none:"}
 
 
 def test_begin_and_end_ids_surround_a_text_where_the_file_says_so(metadata: Metadata, published: Tokenizer) -> None:
@@ -231,6 +246,8 @@ def test_pre_tokenizers_lose_nothing(name: str) -> None:
         ("gpt-2", "in 2024", ["in", "Ġ2024"]),
         ("llama-bpe", "in 2024", ["in", "Ġ", "202", "4"]),
         ("qwen2", "in 24'LL", ["in", "Ġ", "2", "4", "'LL"]),
+        ("qwen35", "in 24 हिन्दी", ["in", "Ġ", "2", "4", "Ġà¤¹à¤¿à¤¨à¥įà¤¦à¥Ģ"]),
+        ("command-r", "in 24 AbC", ["in", "Ġ", "2", "4", "ĠAbC"]),
         ("tekken", "in 24 AbC", ["in", "Ġ", "2", "4", "ĠAb", "C"]),
         ("gpt-4o", "It's ABc", ["It's", "ĠABc"]),
         ("deepseek-v3", "日本ab1234", ["æĹ¥æľ¬", "ab", "123", "4"]),

@@ -64,7 +64,7 @@ def test_bad_options(refused: Callable[..., None], said: str, arguments: tuple[s
     ("said", "text"),
     [
         ("holds no prompt", "\n"),
-        ("line 1, is not JSON", "{"),
+        ("line 1, could not be read as JSON", "{"),
         ("line 1, is '[1]'", "[1]"),
         ("a text 'prompt' or a list of ids", '{"prompt": "a", "tokens": [1]}'),
         ("a text 'prompt' or a list of ids", '{"tokens": []}'),

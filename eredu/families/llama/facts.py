@@ -23,6 +23,7 @@ FAMILIES = (
         caches=by_layer_types,
         heads=HeadFacts(claim=claim, inside=False),
         even_attention=True,
+        lends_attention=("llama",),
         gguf=("llama",),
     ),
     Family(folder="llama", model_types=("mistral", "ministral3"), caches=by_layer_types, even_attention=True),

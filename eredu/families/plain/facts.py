@@ -16,6 +16,7 @@ FULL_ATTENTION = Family(
     ),
     caches=every(FULL),
     even_attention=True,
+    lends_attention=("qwen2", "qwen3"),
     gguf=(
         "command-r", "exaone", "gemma", "gemma2", "glm4", "gpt2", "granite", "internlm2", "nemotron", "olmo2", "phi2",
         "phi3", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "seed_oss", "smollm3", "stablelm", "starcoder2",

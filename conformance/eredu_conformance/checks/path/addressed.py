@@ -9,6 +9,7 @@ from typing import Any
 
 from eredu_conformance.checks.check import Check, Needs, Tier
 from eredu_conformance.checks.finding import CheckFailure, Observation
+from eredu_conformance.checks.path.cases import RATIO_RULES, addressing_rule
 from eredu_conformance.checks.path.options import SAMPLED, SETTINGS, option_trial
 from eredu_conformance.checks.reference_twin import ENGINES, differs, reference_answers
 from eredu_conformance.checks.shrinking import shrink
@@ -17,11 +18,6 @@ from eredu_conformance.checks.trial import Trial
 from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Acceptance, Feature, RunOptions, Schedule
 
-RULES = {
-    Acceptance.REJECTION: "randomness.by-position",
-    Acceptance.BLOCK: "randomness.by-round",
-    Acceptance.COUPLED: "randomness.shared-noise",
-}
 PAIRS = {
     "table": Tier.QUICK,
     "table-near": Tier.QUICK,
@@ -42,17 +38,17 @@ QUICK_OPTIONS = frozenset({"ban", "penalties-together", "filters-together"})
 def checks() -> Iterator[Check]:
     """One check for each pair, rule and K, and one for each option under the rules that read p and q."""
     for name, tier in PAIRS.items():
-        for acceptance, rule in RULES.items():
+        for acceptance in Acceptance.specified():
             for depth in (0, 1, 3):
                 yield _check(
                     f"{name}/{acceptance.value}/k{depth}",
-                    rule if depth else "randomness.gumbel-max",
+                    addressing_rule(acceptance) if depth else "randomness.gumbel-max",
                     tier if depth == 3 else Tier.STANDARD,
                     acceptance,
                     partial(_pair_trial, name, acceptance, depth),
                 )
     for option, settings in (SETTINGS | SAMPLED).items():
-        for acceptance in (Acceptance.REJECTION, Acceptance.BLOCK):
+        for acceptance in RATIO_RULES:
             yield _check(
                 f"{option}/{acceptance.value}/k3",
                 "draft.recorded-distribution",

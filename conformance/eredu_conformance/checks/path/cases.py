@@ -14,12 +14,27 @@ PAIRS = {"table-near": Tier.QUICK, "order-2": Tier.STANDARD, "counts": Tier.NIGH
 """Pairs, and the tier that asks for them: high acceptance, the order of rows, their counts, a sliding window."""
 RULES = (None, *Acceptance)
 """Acceptance rules; None is greedy decoding."""
+RATIO_RULES = tuple(rule for rule in Acceptance.specified() if rule is not Acceptance.COUPLED)
+"""Rules of the spec that compare p and q at a proposal."""
 DEPTH, TOKENS, REQUESTS = 3, 18, 3
 
 
 def label(acceptance: Acceptance | None) -> str:
     """The rule in an id."""
     return acceptance.value if acceptance else "greedy"
+
+
+_ADDRESSING = {
+    None: "randomness.greedy-reads-none",
+    Acceptance.BLOCK: "randomness.by-round",
+    Acceptance.COUPLED: "randomness.shared-noise",
+    Acceptance.MATCHING: "randomness.stateless",
+}
+
+
+def addressing_rule(acceptance: Acceptance | None) -> str:
+    """The rule that says which addresses decoding reads: positions, unless the acceptance rule has its own."""
+    return _ADDRESSING.get(acceptance, "randomness.by-position")
 
 
 def switched_trial(name: str, acceptance: Acceptance | None, seed: int, *, seeded: bool = True) -> Trial:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from eredu.files.json_reading import read_json
 from eredu_conformance.checks.check import Check, Needs
 from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.reference_twin import ENGINES
@@ -104,7 +105,7 @@ def _foreign_drafts(session: SubjectSession) -> Iterator[tuple[str, Run]]:
     renamed = session.directory / "renamed-draft"
     shutil.copytree(place.draft, renamed, dirs_exist_ok=True)
     tokenizer = renamed / "tokenizer.json"
-    content = json.loads(tokenizer.read_text(encoding="utf-8"))
+    content = read_json(tokenizer)
     first, second, *_ = vocabulary = content["model"]["vocab"]
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     tokenizer.write_text(json.dumps(content), encoding="utf-8")

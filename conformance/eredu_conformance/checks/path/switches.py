@@ -13,7 +13,7 @@ from functools import partial
 from eredu_conformance.checks.check import Check, Needs
 from eredu_conformance.checks.comparing import require_equal
 from eredu_conformance.checks.finding import Observation
-from eredu_conformance.checks.path.cases import DEPTH, PAIRS, RULES, label, switched_trial
+from eredu_conformance.checks.path.cases import DEPTH, PAIRS, RULES, addressing_rule, label, switched_trial
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Answer, Feature, Schedule
@@ -78,14 +78,6 @@ SWITCHES = (
     Switch(name="repeated", rule="randomness.stateless"),
 )
 
-_ADDRESSING = {
-    None: "randomness.greedy-reads-none",
-    Acceptance.REJECTION: "randomness.by-position",
-    Acceptance.BLOCK: "randomness.by-round",
-    Acceptance.COUPLED: "randomness.shared-noise",
-    Acceptance.MATCHING: "randomness.stateless",
-}
-
 
 def checks() -> Iterator[Check]:
     """One check for each pair, rule and switch."""
@@ -94,7 +86,7 @@ def checks() -> Iterator[Check]:
             for switch in SWITCHES:
                 yield Check(
                     id=f"path.{switch.name}/{name}/{label(acceptance)}",
-                    rule=switch.rule or _ADDRESSING[acceptance],
+                    rule=switch.rule or addressing_rule(acceptance),
                     tier=tier,
                     about=f"Under {label(acceptance)} decoding, '{switch.name}' moves no token.",
                     needs=Needs(features=switch.needs, acceptance=acceptance, proposals=DEPTH, options=switch.settings),

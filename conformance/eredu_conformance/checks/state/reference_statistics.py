@@ -19,7 +19,7 @@ from eredu_conformance.crafted import crafted_pair
 from eredu_conformance.protocol import Acceptance, Feature, RunOptions, Schedule
 
 PAIRS = {"table-equal": Tier.QUICK, "table-near": Tier.QUICK, "table-eos": Tier.STANDARD, "counts": Tier.STANDARD}
-RULES = (None, Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED)
+RULES = (None, *Acceptance.specified())
 TOKENS, DEPTH, REQUESTS = 26, 3, 2
 SHORT_BRANCH, MANY_REQUESTS = 2, 8
 """Branches of a guess and one more, and requests enough for windows in which what was wasted decides."""

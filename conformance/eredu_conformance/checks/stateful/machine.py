@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from eredu_conformance.harness.lock_step import RAISING, VOCABULARY, LockStep
+from eredu_conformance.protocol import Acceptance
 
 IDS = st.integers(0, VOCABULARY - 1)
 MOST_REQUESTS = 5
@@ -58,7 +59,7 @@ class LockStepMachine(RuleBasedStateMachine):
         may_constrain = self.pair != "sparse"  # zeros and a mask may leave no legal token, which is an error
         self.step.join(
             data.draw(st.lists(IDS, min_size=1, max_size=5), label="prompt"),
-            rule=data.draw(st.sampled_from([None, "rejection", "block", "coupled"]), label="rule"),
+            rule=data.draw(st.sampled_from([None, *Acceptance.specified()]), label="rule"),
             grammar=may_constrain and data.draw(st.sampled_from([False, False, True]), label="grammar"),
             seed=data.draw(st.integers(0, 99), label="seed"),
             max_tokens=data.draw(st.integers(1, 12), label="max_tokens"),

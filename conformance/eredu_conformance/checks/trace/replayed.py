@@ -15,7 +15,7 @@ from eredu_conformance.checks.trial import Trial
 from eredu_conformance.protocol import Acceptance, Answer, Feature, RunResult
 from eredu_spec.trace import TraceFormError, check
 
-RULES: tuple[Acceptance | None, ...] = (None, Acceptance.REJECTION, Acceptance.BLOCK, Acceptance.COUPLED)
+RULES: tuple[Acceptance | None, ...] = (None, *Acceptance.specified())
 QUICK_RULES = (None, Acceptance.REJECTION)
 SHORT_DRAFT = "table-near-short-draft"
 PAIRS = {"table-near": Tier.QUICK, "order-2": Tier.STANDARD, "table-equal": Tier.STANDARD}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from eredu.files.json_reading import read_json
 from eredu_conformance.faults.engine.fault import EngineFault
 from eredu_conformance.faults.engine.seam import Seam, plant
 
@@ -83,7 +83,7 @@ def seen_by_kind(fault: EngineFault, root: Path, *, timeout_s: float = 1200) -> 
         ran = _run(fault, root, [*COMMAND, *options], timeout_s)
         if ran.returncode > CHECKS_FAILED:
             raise RuntimeError(f"the checks could not run for {fault.name}:\n{(ran.stdout + ran.stderr)[-4000:]}")
-        results = json.loads(report.read_text(encoding="utf-8"))["checks"]
+        results = read_json(report)["checks"]
     return [result["id"] for result in results if result["outcome"] not in {"passed", "skipped"}]
 
 
