@@ -26,6 +26,7 @@ from eredu_conformance.zoo.storing import Precision
 from eredu_conformance.zoo.writing import write_directory
 
 MEMBER = zoo_member("qwen3.5")
+Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 def stored(name: str, shape: tuple[int, ...], dtype: str = "F8_E4M3") -> StoredTensor:
@@ -138,7 +139,7 @@ def test_weights_in_eight_bits_come_in_the_type_that_was_asked_for(tmp_path: Pat
 def write_packed(
     directory: Path,
     config: Mapping[str, Any],
-    parts: Mapping[str, np.ndarray[Any, Any]],
+    parts: Arrays,
     files: Mapping[str, Any] | None = None,
     *,
     nested: bool = False,
@@ -162,21 +163,22 @@ def write_packed(
 
 
 WORDS = np.ones((8, 4), np.int32)
-GPTQ = {"qweight": WORDS, "qzeros": WORDS, "scales": np.ones((2, 2), np.float16), "g_idx": WORDS}
-BNB = {"weight": np.ones((32, 1), np.uint8), "weight.absmax": np.ones(4, np.float32)}
-PACKED = {"weight_packed": WORDS, "weight_scale": np.ones((2, 2), np.float16)}
-NVFP4 = {"weight": np.ones((4, 4), np.uint8), "weight_scale_2": np.ones((), np.float32)}
-INT8 = {"weight": np.ones((4, 4), np.int8), "weight_scale": np.ones((4, 1), np.float32)}
-CASES: Mapping[str, tuple[dict[str, Any], Mapping[str, Any], dict[str, Any], str]] = {
+GPTQ: Arrays = {"qweight": WORDS, "qzeros": WORDS, "scales": np.ones((2, 2), np.float16), "g_idx": WORDS}
+BNB: Arrays = {"weight": np.ones((32, 1), np.uint8), "weight.absmax": np.ones(4, np.float32)}
+PACKED: Arrays = {"weight_packed": WORDS, "weight_scale": np.ones((2, 2), np.float16)}
+NVFP4: Arrays = {"weight": np.ones((4, 4), np.uint8), "weight_scale_2": np.ones((), np.float32)}
+INT8: Arrays = {"weight": np.ones((4, 4), np.int8), "weight_scale": np.ones((4, 1), np.float32)}
+STATED: list[tuple[str, dict[str, Any], Arrays]] = [
+    ("gptq", {"bits": 4}, GPTQ), ("awq", {"bits": 4}, GPTQ), ("bitsandbytes", {"load_in_4bit": True}, BNB),
+    ("compressed-tensors", {"format": "pack-quantized"}, PACKED), ("compressed-tensors ", {}, INT8),
+    ("quanto", {}, {}), ("hqq", {}, {"W_q": WORDS}), ("torchao", {}, {}), ("mxfp4", {}, {}), ("eetq", {}, {}),
+    ("modelopt", {"quant_algo": "NVFP4"}, NVFP4), ("aqlm", {}, {}), ("spqr", {}, {}), ("higgs", {}, {}),
+    ("vptq", {}, {}), ("fbgemm_fp8", {}, {}), ("bitnet", {}, {}), ("never-heard-of", {}, {}),
+]  # fmt: skip
+CASES: Mapping[str, tuple[dict[str, Any], Arrays, dict[str, Any], str]] = {
     **{
         method: ({"quantization_config": {"quant_method": method, **more}}, parts, {}, method)
-        for method, more, parts in [
-            ("gptq", {"bits": 4}, GPTQ), ("awq", {"bits": 4}, GPTQ), ("bitsandbytes", {"load_in_4bit": True}, BNB),
-            ("compressed-tensors", {"format": "pack-quantized"}, PACKED), ("compressed-tensors ", {}, INT8),
-            ("quanto", {}, {}), ("hqq", {}, {"W_q": WORDS}), ("torchao", {}, {}), ("mxfp4", {}, {}), ("eetq", {}, {}),
-            ("modelopt", {"quant_algo": "NVFP4"}, NVFP4), ("aqlm", {}, {}), ("spqr", {}, {}), ("higgs", {}, {}),
-            ("vptq", {}, {}), ("fbgemm_fp8", {}, {}), ("bitnet", {}, {}), ("never-heard-of", {}, {}),
-        ]
+        for method, more, parts in STATED
     },
     "compression_config": ({"compression_config": {"format": "pack-quantized"}}, PACKED, {}, "compressed-tensors"),
     "load_in_8bit": ({"quantization_config": {"load_in_8bit": True}}, BNB, {}, "bitsandbytes"),
@@ -228,7 +230,8 @@ def test_a_file_that_was_left_beside_plain_weights_counts_for_nothing(tmp_path: 
 
 
 def test_settings_that_are_no_object_are_refused(tmp_path: Path) -> None:
-    for number, said in enumerate(({"quantization_config": "fp8"}, {"quantization": {"group_size": 64}})):
+    wrong: list[dict[str, Any]] = [{"quantization_config": "fp8"}, {"quantization": {"group_size": 64}}]
+    for number, said in enumerate(wrong):
         directory = write_packed(tmp_path / str(number), said, {})
         with pytest.raises(CheckpointError, match="expected"):
             load_checkpoint(directory, tokenizer=None)
