@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eredu.checkpoints.agreement import TIED, require_agreement, ties_embeddings
+from eredu.checkpoints.agreement import require_agreement, ties_embeddings
 from eredu.checkpoints.caches import CacheReport, LayerCache, summarize_caches
-from eredu.checkpoints.config import NESTED, ModelConfig, read_config
+from eredu.checkpoints.config import ModelConfig, read_config
+from eredu.checkpoints.decoder_config import decoder_config
 from eredu.checkpoints.family import Family, HeadClaim, unknown_heads
 from eredu.checkpoints.head_files import find_head_files, prefixed_names, published_names
 from eredu.checkpoints.heads import HeadReport, broken_assumption, decide_heads
 from eredu.checkpoints.layout import Layout, head_layouts
+from eredu.checkpoints.parameter_count import parameter_count
+from eredu.checkpoints.quantisation import Quantisation, read_quantisation
 from eredu.checkpoints.report import CheckpointReport
-from eredu.checkpoints.rotary import with_flat_rotary
-from eredu.checkpoints.safetensors_header import SafetensorsHeader, read_directory_headers
+from eredu.checkpoints.safetensors_header import SafetensorsHeader
 from eredu.checkpoints.tensors import StoredTensor
+from eredu.checkpoints.weight_files import read_directory_headers
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.families.registry import FAMILIES, MODEL_TYPES, find_family
 from eredu.text.huggingface import load_directory
@@ -161,7 +163,8 @@ class OpenedDirectory:
     def heads(self) -> HeadReport:
         """Claim and tensors compared, and the facts of the files that hold them."""
         self.check()
-        report = decide_heads(self.config, self.family, self.head_claim, set(self.head_names.values()))
+        names = set(self.head_names.values())
+        report = decide_heads(self.config, self.family, self.head_claim, names, self._unread)
         if report.capability.is_ready:
             _ = self.head_layouts  # files that contradict themselves are refused
         return report
@@ -184,10 +187,10 @@ class OpenedDirectory:
             vocabulary_rows=self.vocabulary_rows,
             context_limit=self.context_limit,
             tied_embeddings=self.tied_embeddings,
-            parameter_count=_parameter_count(config, self.tensors),
-            quantization=_quantization(config),
+            parameter_count=parameter_count(config, self.tensors, self.quantisation),
+            quantization=None if self.quantisation is None else self.quantisation.words,
             caches=caches,
-            not_loaded=broken_assumption(config, self.family),
+            not_loaded=self.not_loaded,
         )
 
     @property
@@ -207,7 +210,7 @@ class OpenedDirectory:
         if self.config.holds_heads_alone or (family is not None and self.architecture in family.assistants):
             return
         _ = self.caches, self.hidden_size, self.vocabulary_rows
-        if self._decoder_tensors:
+        if self._decoder_tensors and self._unread is None:
             require_agreement(self.config, family, self._decoder_tensors)
             _ = self.tied_embeddings
 
@@ -217,21 +220,29 @@ class OpenedDirectory:
         heads = {} if self.head_claim is None else published_names(self._trunk_names, self.head_claim)
         return tuple(tensor for header in self.trunk for tensor in header.tensors if tensor.name not in heads)
 
+    @cached_property
+    def quantisation(self) -> Quantisation | None:
+        """How its weights are quantised, heads' too; None where they are not."""
+        return read_quantisation(self.config, self.tensors)
+
     @property
     def decoder_config(self) -> dict[str, Any]:
-        """The config as the decoder's class is to read it: both levels alike, and tying as it was decided."""
-        return with_flat_rotary(self._with_tying(self.config.merged))
-
-    def _with_tying(self, config: dict[str, Any]) -> dict[str, Any]:
-        tied = {TIED: self.tied_embeddings}
-        nested = config.get(NESTED)
-        return {**config, **tied, **({NESTED: {**nested, **tied}} if isinstance(nested, dict) else {})}
+        """See `decoder_config`."""
+        return decoder_config(self.config, tied=self.tied_embeddings, quantisation=self.quantisation)
 
     def require_assumed(self) -> None:
-        """Raise `CapabilityError` where the config is not the model that mlx-lm's class computes."""
-        broken = broken_assumption(self.config, self.family)
-        if broken is not None:
-            raise CapabilityError(broken)
+        """Raise `CapabilityError` for weights that eredu does not read, and for another model than mlx-lm computes."""
+        if self.not_loaded is not None:
+            raise CapabilityError(self.not_loaded)
+
+    @property
+    def not_loaded(self) -> str | None:
+        """Why it is not loaded although its files are whole: weights that eredu does not read, or another model."""
+        return self._unread or broken_assumption(self.config, self.family)
+
+    @property
+    def _unread(self) -> str | None:
+        return None if self.quantisation is None else self.quantisation.unread
 
     def _optional(self, key: str) -> int | None:
         return None if self.config.get(key) is None else self.config.count(key)
@@ -242,48 +253,3 @@ def _unknown(config: ModelConfig, what: str, known: Iterable[str]) -> Checkpoint
         f"{config.path} names the model_type {config.model_type!r}, whose {what} eredu does not know; known are "
         f"{', '.join(sorted(known))}"
     )
-
-
-def _quantization(config: ModelConfig) -> str | None:
-    """In words: MLX's `quantization`, or the method that another library's `quantization_config` names."""
-    settings = config.get("quantization", config.get("quantization_config"))
-    if settings is None:
-        return None
-    if not isinstance(settings, Mapping):
-        raise CheckpointError(f"{config.path} gives quantization as {settings!r}; expected an object")
-    if "bits" not in settings:
-        return str(settings.get("quant_method", "of an unnamed method"))
-    default, others = _described(settings), {_described(o) for o in settings.values() if isinstance(o, Mapping)}
-    mixed = sorted(others - {default})
-    return f"{default}; some layers {', '.join(mixed)}" if mixed else default
-
-
-def _described(settings: Mapping[str, Any]) -> str:
-    mode = settings.get("mode") or settings.get("quant_method") or "affine"
-    return f"{mode}, {settings.get('bits')} bits, groups of {settings.get('group_size')}"
-
-
-def _parameter_count(config: ModelConfig, tensors: Sequence[StoredTensor]) -> int:
-    """Weights before packing: MLX packs a layer's into words of 32 bits, with a scale for every group of them."""
-    by_name = {tensor.name: tensor for tensor in tensors}
-    count = 0
-    for tensor in tensors:
-        layer, _, part = tensor.name.rpartition(".")
-        scales = by_name.get(f"{layer}.scales")
-        if scales is None or tensor.dtype != "U32" or part != "weight":
-            count += 0 if part in {"scales", "biases"} and f"{layer}.weight" in by_name else tensor.element_count
-            continue
-        count += math.prod(scales.shape) * _group_size(config, layer)
-    return count
-
-
-def _group_size(config: ModelConfig, layer: str) -> int:
-    settings = config.get("quantization", {})
-    own = settings.get(layer) if isinstance(settings, Mapping) else None
-    size = (own if isinstance(own, Mapping) else settings).get("group_size") if isinstance(settings, Mapping) else None
-    if not isinstance(size, int) or isinstance(size, bool) or size <= 0:
-        raise CheckpointError(
-            f"layer {layer!r} is packed in {config.path.parent}, and {config.path} gives its quantization group_size "
-            f"as {size!r}; expected how many weights share a scale"
-        )
-    return size

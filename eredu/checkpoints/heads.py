@@ -59,9 +59,11 @@ class HeadReport:
 
 
 def decide_heads(
-    config: ModelConfig, family: Family | None, claim: HeadClaim | None, names: Collection[str]
+    config: ModelConfig, family: Family | None, claim: HeadClaim | None, names: Collection[str], unread: str | None
 ) -> HeadReport:
     """Compare the claim of a config.json with the published names of the head tensors that are there.
+
+    `unread` says why eredu does not read the checkpoint's weights; their names then tell nothing.
 
     Raises `CheckpointError` where only a part of the claimed tensors is there.
     """
@@ -70,6 +72,9 @@ def decide_heads(
         return assistant_report(name, f"an assistant of the family {name}, which eredu does not run yet")
     if claim is None:
         return _nothing(f"the family {name} has no prediction heads; an independent draft model can propose for it")
+    if unread is not None and (names or claim.stated) and claim.count:
+        unsupported = MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, name)
+        return HeadReport(claim.count, len(names), unsupported, unread)
     missing = missing_tensors(names, claim)
     if claim.count and names and missing:
         raise CheckpointError(

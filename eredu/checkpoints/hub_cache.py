@@ -11,7 +11,7 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from eredu.checkpoints.safetensors_header import INDEX_NAME, read_weight_map
+from eredu.checkpoints.weight_files import INDEX_NAME, read_weight_map
 from eredu.contract.errors import CheckpointError
 
 NAME = re.compile(r"^(?P<repository>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:/(?P<inside>[^/].*))?$")

@@ -9,7 +9,7 @@ from eredu.checkpoints.gguf_file import OpenedGguf
 from eredu.checkpoints.gguf_header import MAGIC, is_gguf
 from eredu.checkpoints.gguf_set import first_part, read_gguf
 from eredu.checkpoints.names import resolve_checkpoint
-from eredu.checkpoints.safetensors_header import PICKLE_SUFFIXES
+from eredu.checkpoints.weight_files import PICKLE_SUFFIXES
 from eredu.contract.errors import CheckpointError
 
 PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")

@@ -116,7 +116,7 @@ def load_checkpoint(
     """
     if dtype not in DTYPE_NAMES:
         raise OptionError(f"dtype was {dtype!r}; expected one of {', '.join(DTYPE_NAMES)}")
-    opened, cast, wide = _opened(source), _caster(dtype), dtype == "float32"
+    opened, cast, floats = _opened(source), _caster(dtype), _floats(dtype)
     if isinstance(opened, OpenedDirectory):
         opened.check()
         opened.require_assumed()
@@ -127,11 +127,11 @@ def load_checkpoint(
         require_same_width(opened, beside)
     if with_heads and beside is None and opened.heads.capability.is_ready:
         beside = opened
-    model = cast(_load_decoder(opened, wide=wide, split=split))
+    model = cast(_load_decoder(opened, dtype=floats, split=split))
     patch_target(model)
     if split is not None:
         confirm_split(model, split)
-    heads = load_heads(beside, model, wide=wide) if with_heads and beside is not None else None
+    heads = load_heads(beside, model, dtype=floats) if with_heads and beside is not None else None
     for module in () if heads is None else heads.modules:
         cast(module)
         patch_layers(module)
@@ -162,13 +162,18 @@ def _opened(given: OpenedCheckpoint | Path) -> OpenedCheckpoint:
     return open_checkpoint(given) if isinstance(given, Path) else given
 
 
-def _load_decoder(opened: OpenedCheckpoint, *, wide: bool, split: Split | None) -> LanguageModel:
+def _load_decoder(opened: OpenedCheckpoint, *, dtype: str | None, split: Split | None) -> LanguageModel:
     """The decoder alone: tensors of heads are not its own."""
     match opened:
         case OpenedDirectory():
-            return load_directory(opened, apart=opened.head_names.__contains__, wide=wide, split=split)[0]
+            return load_directory(opened, apart=opened.head_names.__contains__, dtype=dtype, split=split)[0]
         case OpenedGguf():
             return load_gguf(opened.header)[0]
+
+
+def _floats(dtype: str) -> str | None:
+    """Type that floats are cast to, None for `checkpoint`."""
+    return None if dtype == "checkpoint" else dtype.removeprefix(QUANTIZED)
 
 
 def _caster(dtype: str) -> Callable[[Any], Any]:

@@ -3,7 +3,7 @@
 mlx-lm drops these tensors or stumbles over them, so it never sees them: they are chosen by the claim of the config,
 whatever file they lie in, original or converted, whole or packed. The blocks of staged heads are decoder layers under
 other numbers, so they pass through the very conversion that mlx-lm gives the target's layers, renumbered from 0:
-block-scaled fp8 and packed weights, experts stacked, key-value projections split.
+packed weights, experts stacked, key-value projections split. Weights in eight bits are decoded before.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from eredu.checkpoints.directory import OpenedDirectory
 from eredu.checkpoints.layout import Layout
 from eredu.contract.errors import CheckpointError
 from eredu.families.target_parts import TargetParts
+from eredu.mlx.adapter import plain_floats
 
 FLOATING = frozenset({mx.float32, mx.float16, mx.bfloat16})
 
@@ -76,21 +77,25 @@ class HeadTensors:
         return replace(self, arrays=arrays, layouts=dict.fromkeys(arrays, Layout.CONVERTED))
 
 
-def read_head_tensors(opened: OpenedDirectory) -> HeadTensors:
+def read_head_tensors(opened: OpenedDirectory, *, dtype: str | None = None) -> HeadTensors:
     """Read the head tensors of a checkpoint's directory, or of a directory that holds heads alone.
 
-    Raises `CheckpointError` for damaged files, an index that leads astray, files whose facts contradict each other,
-    and a directory without any head tensor.
+    Weights in eight bits are read in `dtype`, else in the config's type.
+
+    Raises `CapabilityError` for weights that eredu does not read, `CheckpointError` for damaged files, an index that
+    leads astray, files whose facts contradict each other, and a directory without any head tensor.
     """
+    opened.require_assumed()
     _ = opened.heads  # a part of a head, or another width, is refused here as inspection refuses it
     directory, stored, names = opened.path, opened.tensors, opened.head_names
     if not names:
         raise CheckpointError(f"{directory} holds no tensor of a prediction head for {opened.architecture}")
     files = opened.head_layouts
     loaded = {file: _load(directory / file) for file in files}
-    heads = [tensor for tensor in stored if tensor.name in names]
-    arrays = {names[tensor.name]: loaded[tensor.file][tensor.name] for tensor in heads}
-    return HeadTensors(opened, arrays, {names[tensor.name]: files[tensor.file] for tensor in heads})
+    own = {tensor.name: loaded[tensor.file][tensor.name] for tensor in stored if tensor.name in names}
+    arrays = {names[name]: array for name, array in plain_floats(opened, own, dtype).items()}
+    layouts = {names[tensor.name]: files[tensor.file] for tensor in stored if tensor.name in own}
+    return HeadTensors(opened, arrays, {name: layouts[name] for name in arrays})
 
 
 def _load(path: Path) -> Mapping[str, mx.array]:

@@ -7,6 +7,7 @@ test lists what is relied on, in families' patches too, and compares it with the
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -27,8 +28,10 @@ from mlx_lm.models.mla import MultiLinear, QuantizedMultiLinear
 from mlx_lm.models.ssm import ssm_update
 from mlx_lm.utils import _get_classes, dequantize_model, infer_quant_config, load_model
 
+from eredu.checkpoints.decoder_config import stated_dtype
 from eredu.checkpoints.directory import OpenedDirectory
 from eredu.contract.errors import CapabilityError, CheckpointError
+from eredu.mlx.fp8 import dequantised
 
 __all__ = [
     "CacheList",
@@ -39,8 +42,8 @@ __all__ = [
 ]
 """What is passed on as mlx-lm has it."""
 
-MODELOPT = "hf_quant_config.json"
-"""File beside config.json in which NVIDIA's exporter keeps its quantisation."""
+WIDE = "float32"
+_EXPERT = re.compile(r"^(.*\.mlp)\.experts\.(\d+)\.((?:gate|up|down)_proj\.weight)$")
 AppendCache = KVCache
 """mlx-lm's plain key-value cache, which eredu's cache extends."""
 
@@ -69,21 +72,23 @@ def load_directory(
     source: OpenedDirectory | Path,
     *,
     apart: Callable[[str], bool] = lambda _: False,
-    wide: bool = False,
+    dtype: str | None = None,
     split: Split | None = None,
 ) -> tuple[LanguageModel, dict[str, Any]]:
     """Model and config of a Hugging Face directory, weights evaluated; never runs code from it.
 
     mlx-lm would take every `model*.safetensors` that lies there, listed by the index or not, and read config.json its
     own way. So it is shown a folder with exactly the trunk's files, and with the config as eredu reads it.
-    Tensors whose stored names are `apart` are not the decoder's: mlx-lm does not see them. `wide` brings vectors to
-    float32 first: mlx-lm adds one to norm offsets in the stored type, and a bfloat16 sum drops most of the offset.
+    Tensors whose stored names are `apart` are not the decoder's: mlx-lm does not see them. `dtype` is the type that
+    floats will be cast to, if they will be. Weights in eight bits are read in it, else in the config's type; and for
+    float32 vectors are widened first: mlx-lm adds one to norm offsets in the stored type, and a bfloat16 sum drops most
+    of the offset.
     With a `split` only this rank's share of the weights is brought to memory.
 
     Raises `CheckpointError` with what mlx-lm found wrong, `CapabilityError` where it cannot split the family so.
     """
     opened = OpenedDirectory(source) if isinstance(source, Path) else source
-    model, config = build_directory(opened, apart=apart, wide=wide)
+    model, config = build_directory(opened, apart=apart, dtype=dtype)
     if split is not None:
         _divide(model, split)
     evaluate_model(model)
@@ -91,19 +96,25 @@ def load_directory(
 
 
 def build_directory(
-    opened: OpenedDirectory, *, apart: Callable[[str], bool], wide: bool = False
+    opened: OpenedDirectory, *, apart: Callable[[str], bool], dtype: str | None = None
 ) -> tuple[nn.Module, dict[str, Any]]:
     """The model with weights that are not read yet, and its config: what shows whether a directory can be loaded.
 
     Raises `CheckpointError` with what mlx-lm found wrong.
     """
     opened.check()
+    opened.require_assumed()
+
+    def prepare(arrays: dict[str, mx.array]) -> dict[str, mx.array]:
+        own = {name: array for name, array in plain_floats(opened, arrays, dtype).items() if not apart(name)}
+        return widened(own) if dtype == WIDE else own
+
     try:
         with _shown(opened) as folder:
             model, config = load_model(
                 folder,
                 lazy=True,
-                get_model_classes=partial(_classes, apart, wide=wide, decoder=opened.decoder),
+                get_model_classes=partial(_classes, prepare, decoder=opened.decoder),
                 trust_remote_code=False,
             )
     except Exception as error:  # whatever a strange config makes foreign code raise
@@ -118,8 +129,6 @@ def _shown(opened: OpenedDirectory) -> Iterator[Path]:
         folder = Path(name)
         for number, header in enumerate(opened.trunk):
             (folder / f"model-{number:05}.safetensors").symlink_to(header.path.resolve())
-        if (opened.path / MODELOPT).is_file():
-            (folder / MODELOPT).symlink_to((opened.path / MODELOPT).resolve())
         (folder / "config.json").write_text(json.dumps(opened.decoder_config), encoding="utf-8")
         yield folder
 
@@ -173,18 +182,37 @@ def _try_split(step: Callable[[], Any], split: Split) -> None:
 
 
 def _classes(
-    apart: Callable[[str], bool], config: dict[str, Any], *, wide: bool, decoder: str
+    prepare: Callable[[dict[str, mx.array]], dict[str, mx.array]], config: dict[str, Any], *, decoder: str
 ) -> tuple[type[nn.Module], Any]:
-    """mlx-lm's classes for a config; the model's drops the tensors that are `apart` before mlx-lm looks at them."""
+    """mlx-lm's classes for a config; the model's prepares the tensors before mlx-lm looks at them."""
     original, arguments = _get_classes({**config, "model_type": decoder})
 
     def sanitize(self: Any, weights: dict[str, mx.array]) -> dict[str, mx.array]:
-        own = {name: array for name, array in weights.items() if not apart(name)}
-        if wide:
-            own = widened(own)
-        return original.sanitize(self, own) if hasattr(original, "sanitize") else own
+        own = prepare(weights)
+        return stacked_experts(original.sanitize(self, own) if hasattr(original, "sanitize") else own)
 
     return type(original.__name__, (original,), {"sanitize": sanitize, "__module__": original.__module__}), arguments
+
+
+def plain_floats(opened: OpenedDirectory, arrays: Mapping[str, mx.array], dtype: str | None) -> dict[str, mx.array]:
+    """Arrays by stored name, those in eight bits as floats of a type by its name, or of the config's."""
+    return dequantised(arrays, opened.quantisation, getattr(mx, dtype or stated_dtype(opened.config)))
+
+
+def stacked_experts(arrays: Mapping[str, mx.array]) -> dict[str, mx.array]:
+    """Experts that mlx-lm's class left one by one, stacked as its layers hold them.
+
+    Qwen3.5's fp8 releases have a tensor an expert where its others have one of all, and mlx-lm expects the latter.
+    """
+    stacked: dict[str, mx.array] = {}
+    single: dict[str, dict[int, mx.array]] = {}
+    for name, array in arrays.items():
+        found = _EXPERT.match(name)
+        if found is None:
+            stacked[name] = array
+        else:
+            single.setdefault(f"{found[1]}.switch_mlp.{found[3]}", {})[int(found[2])] = array
+    return stacked | {name: mx.stack([each[number] for number in sorted(each)]) for name, each in single.items()}
 
 
 def widened(arrays: Mapping[str, mx.array]) -> dict[str, mx.array]:

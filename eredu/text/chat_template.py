@@ -1,31 +1,32 @@
 """Chat templates: Jinja source that comes with a checkpoint, rendered in a sandbox that can read and not act.
 
-The environment is the one that templates are written for (the `transformers` documentation, "Chat templates"):
-trimmed blocks, loop controls, `raise_exception`, `strftime_now`, `tojson` without HTML escapes.
+What is rendered, and with which variables, is what `transformers` renders (`apply_chat_template`). A template that
+refuses a chat, one that is broken, and one that runs on are three things, and each is called by its name.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any
 
 import jinja2
-from jinja2.ext import loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from eredu.contract.errors import TokenizerError
+from eredu.text.template_budget import TemplateLimitError, budgeted
+from eredu.text.template_environment import TemplateRefusalError, compiled
 
 Message = Mapping[str, object]
 """One turn: `role`, `content`, and whatever else the template of the model reads."""
 
-TEMPLATE_FAILURES = (
-    jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+FAILURES = (
+    jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, SyntaxError,
+    TypeError, ValueError, NameError, AssertionError, NotImplementedError, StopIteration,
 )  # fmt: skip
-"""What a template can raise by itself; the sandbox turns the rest into `TemplateError`."""
+"""What a template can raise by itself: Jinja's errors, those of what it calls, and those of compiling it."""
+REASONING = ("reasoning_content", "thinking", "reasoning")
+"""Keys under which messages carry what the model thought; templates read the first or the second."""
+AS_TEXT = "give the prompt as plain text, without the template"
 
 
 @dataclass(frozen=True)
@@ -35,49 +36,70 @@ class ChatTemplate:
     Attributes:
         source: The Jinja source.
         special_tokens: `bos_token`, `eos_token` and the like, which templates read as variables.
+        tool_source: The source for chats with tools, None where it is the same.
     """
 
     source: str
     special_tokens: Mapping[str, str] = field(default_factory=dict)
+    tool_source: str | None = None
 
     def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = True, **variables: Any) -> str:
-        """Prompt text of a chat. Raises `TokenizerError` where the template refuses the chat or is broken.
+        """Prompt text of a chat. Raises `TokenizerError` where the template refuses the chat, is broken, or runs on.
 
         Args:
             messages: The turns, oldest first; at least one.
             add_generation_prompt: Whether the text ends where the assistant's turn begins.
-            variables: Further template variables (`tools`, `enable_thinking` …).
+            variables: Further template variables (`tools`, `documents`, `enable_thinking` …).
         """
         if not messages:
             raise TokenizerError("a chat without messages was given; expected at least one message")
-        values = {**self.special_tokens, **variables, "add_generation_prompt": add_generation_prompt}
+        given = {"tools": None, "documents": None, **self.special_tokens, **variables}
+        values = {name: _plain(value) for name, value in given.items()}
+        chat = [_told(message) for message in messages]
+        source = self.source if values["tools"] is None or self.tool_source is None else self.tool_source
         try:
-            return _compiled(self.source).render(messages=[dict(message) for message in messages], **values)
-        except TEMPLATE_FAILURES as error:
+            with budgeted():
+                return compiled(source).render(messages=chat, add_generation_prompt=add_generation_prompt, **values)
+        except TemplateRefusalError as error:
             raise TokenizerError(
-                f"the checkpoint's chat template could not be rendered: {error}. Check the roles and contents of "
-                "the messages, or give the prompt as plain text"
-            ) from error
+                f"the checkpoint's chat template refuses this chat: {_told_by(error)}. Change the messages, or "
+                f"{AS_TEXT}"
+            ) from None
+        except TemplateLimitError as error:
+            raise TokenizerError(f"the checkpoint's chat template was stopped: {error}; {AS_TEXT}") from None
+        except (jinja2.TemplateSyntaxError, SyntaxError) as error:
+            line = f" in its line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
+            raise TokenizerError(
+                f"the checkpoint's chat template is no template{line}: {_told_by(error)}. Fetch it again, or {AS_TEXT}"
+            ) from None
+        except FAILURES as error:
+            raise TokenizerError(
+                f"the checkpoint's chat template failed: {_told_by(error)}. The template may be damaged, or not made "
+                f"for such a chat; {AS_TEXT}"
+            ) from None
 
 
-@lru_cache(maxsize=16)
-def _compiled(source: str) -> jinja2.Template:
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-    environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = lambda form: datetime.now().astimezone().strftime(form)
-    return environment.from_string(source)
+def _told(message: Message) -> dict[str, Any]:
+    """A message as templates read it: no keys without a value, and the model's thoughts under both their names."""
+    plain = {str(key): _plain(value) for key, value in message.items() if value is not None}
+    thought = next((plain[key] for key in REASONING if plain.get(key) is not None), None)
+    return plain if thought is None else {"thinking": thought, **plain, "reasoning_content": thought}
 
 
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 (templates pass these as they please)
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002
-) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+def _plain(value: Any) -> Any:
+    """A value out of JSON's kinds alone, for the sandbox does not know the methods of others; those become a name."""
+    if value is None or type(value) in {str, int, float, bool}:
+        return value
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return f"<{type(value).__name__}>"
 
 
-def _raise_exception(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)
+def _told_by(error: BaseException) -> str:
+    words = (error.msg if isinstance(error, SyntaxError) else str(error)).rstrip(".")
+    return words if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: {words}"

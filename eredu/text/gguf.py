@@ -18,10 +18,12 @@ from eredu.text.huggingface import LibraryEncoder
 from eredu.text.pieces import Alphabet, TokenPieces
 from eredu.text.pretokenizers import PreTokenizer, pre_tokenizer
 from eredu.text.sentencepiece import SentencePieceEncoder
+from eredu.text.template_files import DEFAULT, chosen_template, named_templates
 from eredu.text.tokenizer import Encoder, Tokenizer
 from eredu.text.vocabulary import Vocabulary
 
 PREFIX = "tokenizer.ggml."
+TEMPLATE = "tokenizer.chat_template"
 EOS_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
@@ -174,9 +176,13 @@ def _id_of(metadata: Mapping[str, Any], key: str, vocabulary: Vocabulary) -> int
 
 
 def _chat_template(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> ChatTemplate | None:
-    source = metadata.get("tokenizer.chat_template")
-    if not isinstance(source, str):
-        return None
+    """`tokenizer.chat_template`, and `tokenizer.chat_template.NAME` of further ones."""
+    given = {key.removeprefix(TEMPLATE).removeprefix(".") or DEFAULT: metadata[key] for key in metadata if _names(key)}
     roles = {"bos_token": "bos_token_id", "eos_token": "eos_token_id", "pad_token": "padding_token_id"}
     ids = {role: _id_of(metadata, key, vocabulary) for role, key in roles.items()}
-    return ChatTemplate(source, {role: str(vocabulary.token(i)) for role, i in ids.items() if i is not None})
+    special = {role: str(vocabulary.token(i)) for role, i in ids.items() if i is not None}
+    return chosen_template(named_templates(given, f"the GGUF's {TEMPLATE}"), special)
+
+
+def _names(key: str) -> bool:
+    return key == TEMPLATE or key.startswith(f"{TEMPLATE}.")

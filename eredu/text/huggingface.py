@@ -16,8 +16,8 @@ import tokenizers
 
 from eredu.contract.errors import TokenizerError
 from eredu.files.json_reading import parse_json, read_json_object
-from eredu.text.chat_template import ChatTemplate
 from eredu.text.pieces import pieces_of_decoder
+from eredu.text.template_files import read_chat_template
 from eredu.text.tokenizer import Tokenizer
 from eredu.text.vocabulary import Vocabulary
 
@@ -57,7 +57,7 @@ def load_directory(directory: Path, model_config: Mapping[str, Any]) -> Tokenize
         encoder=LibraryEncoder(library),
         eos_ids=_eos_ids(directory, model_config, library, specials.get("eos_token")),
         bos_id=None if bos is None else library.token_to_id(bos),
-        chat_template=_chat_template(directory, config, specials),
+        chat_template=read_chat_template(directory, config, specials),
     )
 
 
@@ -127,17 +127,3 @@ def _eos_ids(
             "tokenizer are not of one model"
         )
     return frozenset(listed if own is None else [*listed, own])
-
-
-def _chat_template(directory: Path, config: dict[str, Any], specials: dict[str, str]) -> ChatTemplate | None:
-    path = directory / "chat_template.jinja"
-    if path.is_file():
-        try:
-            return ChatTemplate(path.read_text(encoding="utf-8"), specials)
-        except (ValueError, OSError) as error:
-            raise TokenizerError(f"{path} could not be read as text: {error}; fetch the file again") from error
-    source = config.get("chat_template")
-    if isinstance(source, list):  # several named templates; the plain chat is called "default"
-        named = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}
-        source = named.get("default")
-    return ChatTemplate(source, specials) if isinstance(source, str) else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from eredu_conformance.zoo.drawing import Tensors
-from eredu_conformance.zoo.storing import FP8_BLOCK, Precision, stored_as
-from eredu_conformance.zoo.writing import Parts, write_directory
+from eredu_conformance.zoo.eight_bits import DEEPSEEK, Fp8Form
+from eredu_conformance.zoo.storing import Precision, rounded, stored_as
+from eredu_conformance.zoo.writing import Parts, write_directory, write_json
 
 VOCABULARY = 64
 """Token ids of every member: one a letter of the crafted tokenizer's alphabet."""
@@ -57,6 +58,7 @@ class ZooMember:
         expert_parts: Converters' names of the experts' projections, by the published ones, where they differ.
         head_type: Family by whose name a converted head goes; None for the member's own.
         head_decoder: Makes a decoder of one stage of the member's heads, by number; None where there are none.
+        fp8: How its fp8 releases store it; None where there are none.
     """
 
     name: str
@@ -69,6 +71,7 @@ class ZooMember:
     expert_parts: Mapping[str, str] = field(default_factory=dict)
     head_type: str | None = None
     head_decoder: Callable[[ZooMember, int], HeadDecoder] | None = None
+    fp8: Fp8Form | None = None
 
     @property
     def model_type(self) -> str:
@@ -85,17 +88,28 @@ class ZooMember:
 
         The bytes depend on the member, `parts` and `precision` alone.
         """
-        config, names = dict(self.config), frozenset(self.head)
+        config = dict(self.config)
         if precision is Precision.FLOAT32:
-            return write_directory(directory, config, self.tensors, parts=parts, head_names=names)
-        tensors = stored_as(self.tensors, precision)
+            return write_directory(directory, config, self.tensors, parts=parts, head_names=frozenset(self.head))
+        form = self.fp8 or DEEPSEEK
+        if precision is Precision.FP8 and self.fp8 is None:
+            raise ValueError(f"{self.name} is not published in fp8, as far as the zoo knows")
+        tensors = stored_as(self.tensors, precision, form)
         level = dict(config["text_config"]) if "text_config" in config else config
         level["dtype" if "dtype" in level else "torch_dtype"] = "bfloat16"
         config = config | {"text_config": level} if "text_config" in config else level
         if precision is Precision.FP8:
-            config["quantization_config"] = {
-                "quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic",
-                "weight_block_size": [FP8_BLOCK, FP8_BLOCK],
-            }  # fmt: skip
-        names |= {f"{name}_scale_inv" for name in names}
-        return write_directory(directory, config, tensors, parts=parts, head_names=names)
+            said = form.said(self.tensors)
+            if form.file is None:
+                config["quantization_config"] = said
+            else:
+                directory.mkdir(parents=True, exist_ok=True)
+                write_json(directory / form.file, {"producer": {"name": "modelopt"}, "quantization": said})
+        heads = frozenset(stored_as(self.head, precision, form))
+        return write_directory(directory, config, tensors, parts=parts, head_names=heads)
+
+    def rounded(self, precision: Precision) -> ZooMember:
+        """The member whose float32 values are what a directory of this precision holds."""
+        form = self.fp8 or DEEPSEEK
+        body, head = (rounded(tensors, precision, form) for tensors in (self.body, self.head))
+        return replace(self, body=body, head=head)

@@ -1,7 +1,6 @@
 """Half and quarter precision as publishers store them, in numbers that numpy lacks: bfloat16, and fp8 in scaled blocks.
 
-Rounding is to the nearest. DeepSeek V3 and V3.2 are released in fp8 (e4m3) with a float32 scale for each block of
-128 × 128 weights; embeddings, norms, routers, output projections and the heads' fusion stay bfloat16.
+Rounding is to the nearest. What fp8 looks like, family by family, is in `eight_bits`.
 """
 
 from __future__ import annotations
@@ -19,10 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu_conformance.zoo.drawing import Tensor, Tensors
+from eredu_conformance.zoo.eight_bits import DEEPSEEK, Fp8Form, decode, encode, split_experts
 
-FP8_LARGEST = 448.0
-FP8_BLOCK = 128
-_KEPT = re.compile(r"embed_tokens|norm|lm_head|shared_head|mlp\.gate\.|eh_proj|weights_proj")
 _WIDE = re.compile(r"A_log|correction_bias")
 
 
@@ -33,7 +30,7 @@ class Precision(StrEnum):
     BFLOAT16 = "bfloat16"
     """All but routing biases and decay rates."""
     FP8 = "fp8"
-    """DeepSeek's releases."""
+    """As the family's fp8 releases store them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +51,18 @@ class Stored:
         return int(self.words.nbytes)
 
 
-def stored_as(tensors: Tensors, precision: Precision) -> dict[str, Stored]:
-    """Tensors in a precision; fp8 weights bring their `weight_scale_inv`."""
+def stored_as(tensors: Tensors, precision: Precision, form: Fp8Form = DEEPSEEK) -> dict[str, Stored]:
+    """Tensors in a precision; fp8 weights bring their scales, in the form of a publisher."""
     result: dict[str, Stored] = {}
-    for name, array in tensors.items():
-        if precision is Precision.FP8 and array.ndim == 2 and not _KEPT.search(name):
-            words, scales = _fp8(array)
+    for name, array in (split_experts(tensors) if precision is Precision.FP8 and form.single else tensors).items():
+        if precision is Precision.FP8 and form.stores(name, array):
+            words, scales = encode(array, form.block)
             result[name] = Stored("F8_E4M3", words)
-            result[f"{name}_scale_inv"] = Stored("F32", scales)
+            scales = scales.reshape(()) if form.block == (0, 0) else scales
+            held = Stored("BF16", _bfloat16(scales)) if form.scale_dtype == "BF16" else Stored("F32", scales)
+            result[f"{name}{form.ending}"] = held
+            if form.static:
+                result[f"{name.removesuffix('weight')}input_scale"] = Stored("F32", np.array(0.5, dtype=np.float32))
         elif precision is Precision.FLOAT32 or _WIDE.search(name):
             result[name] = Stored("F32", array)
         else:
@@ -69,19 +70,24 @@ def stored_as(tensors: Tensors, precision: Precision) -> dict[str, Stored]:
     return result
 
 
-def rounded(tensors: Tensors, precision: Precision) -> Tensors:
-    """The float32 values of tensors that were stored in a precision; fp8 is read as bfloat16, as mlx-lm reads it."""
+def rounded(tensors: Tensors, precision: Precision, form: Fp8Form = DEEPSEEK) -> Tensors:
+    """The float32 values of tensors that were stored in a precision, under the names that they had."""
     result: Tensors = {}
-    for name, stored in stored_as(tensors, precision).items():
-        if name.endswith("_scale_inv"):
-            continue
-        if stored.dtype == "F8_E4M3":
-            scales = np.repeat(np.repeat(_fp8(tensors[name])[1], FP8_BLOCK, 0), FP8_BLOCK, 1)
-            values = _FP8_VALUES[stored.words] * scales[: stored.words.shape[0], : stored.words.shape[1]]
-            result[name] = _widened(_bfloat16(np.asarray(values, dtype=np.float32)))
+    for name, array in tensors.items():
+        parts = split_experts({name: array}) if form.single else {name: array}
+        if precision is Precision.FP8 and all(form.stores(part, each) for part, each in parts.items()):
+            values = {part: decode(*encode(each, form.block), form.block) for part, each in parts.items()}
+            result[name] = values[name] if name in values else _packed(list(values.values()), array.shape)
+        elif precision is Precision.FLOAT32 or _WIDE.search(name):
+            result[name] = array
         else:
-            result[name] = _widened(stored.words) if stored.dtype == "BF16" else stored.words
+            result[name] = _widened(_bfloat16(array))
     return result
+
+
+def _packed(experts: list[Tensor], shape: tuple[int, ...]) -> Tensor:
+    """Experts in one tensor again, gate above up."""
+    return np.concatenate(experts).reshape(shape)
 
 
 def save_stored(tensors: Mapping[str, Stored], path: Path, layout: str) -> None:
@@ -106,36 +112,3 @@ def _bfloat16(array: Tensor) -> NDArray[np.uint16]:
 
 def _widened(words: NDArray[Any]) -> Tensor:
     return (np.ascontiguousarray(words).astype(np.uint32) << 16).view(np.float32)
-
-
-def _fp8_values() -> Tensor:
-    """The value of each byte in e4m3 without infinities; NaN for the two that are none."""
-    byte = np.arange(256)
-    exponent, fraction = (byte >> 3) & 15, byte & 7
-    size = np.where(exponent == 0, fraction * 2.0**-9, (1 + fraction / 8) * 2.0 ** (exponent - 7.0))
-    size[(byte & 127) == 127] = np.nan
-    return np.asarray(np.where(byte < 128, size, -size), dtype=np.float32)
-
-
-_FP8_VALUES = _fp8_values()
-
-
-def _fp8(array: Tensor) -> tuple[NDArray[np.uint8], Tensor]:
-    """Bytes, and the scale by which each block of values is multiplied."""
-    rows, columns = (-(-size // FP8_BLOCK) for size in array.shape)
-    scales = np.empty((rows, columns), dtype=np.float32)
-    words = np.empty(array.shape, dtype=np.uint8)
-    order = np.argsort(_FP8_VALUES[:127])
-    for row in range(rows):
-        for column in range(columns):
-            place = np.s_[
-                row * FP8_BLOCK : (row + 1) * FP8_BLOCK,
-                column * FP8_BLOCK : (column + 1) * FP8_BLOCK,
-            ]
-            block = array[place]
-            scales[row, column] = scale = max(float(np.abs(block).max()) / FP8_LARGEST, 1e-12)
-            grid = _FP8_VALUES[order]
-            above = np.clip(np.searchsorted(grid, np.abs(block) / scale), 1, len(grid) - 1)
-            nearer = np.abs(block) / scale - grid[above - 1] < grid[above] - np.abs(block) / scale
-            words[place] = order[np.where(nearer, above - 1, above)] + 128 * (block < 0)
-    return words, scales

@@ -11,12 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from eredu.checkpoints.safetensors_header import (
-    INDEX_NAME,
-    MAX_MARKS,
-    read_directory_headers,
-    read_safetensors_header,
-)
+from eredu.checkpoints.safetensors_header import MAX_MARKS, read_safetensors_header
+from eredu.checkpoints.weight_files import INDEX_NAME, read_directory_headers
 from eredu.contract.errors import CheckpointError
 from eredu.contract.message import MOST_CHARACTERS
 

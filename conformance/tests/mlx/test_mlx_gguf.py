@@ -224,7 +224,7 @@ def test_files_that_are_no_llama_are_refused(tmp_path: Path, options: dict[str, 
     write(tmp_path / "model.gguf", DECODER, **options)
     with pytest.raises(CheckpointError, match=message) as raised:
         load_gguf(read_gguf(tmp_path / "model.gguf"))
-    said = open_checkpoint(tmp_path / "model.gguf").not_loaded  # type: ignore[union-attr]
+    said = open_checkpoint(tmp_path / "model.gguf").not_loaded
     assert said == str(raised.value), "inspection says what loading says"
 
 

@@ -66,7 +66,7 @@ def test_a_pipeline_passes_on_the_embeddings_type_or_is_refused(tmp_path: Path) 
     """mlx-lm receives into an array of the embedding's type, and wider layers would be misread without an error."""
     split = Split("pipeline", mx.distributed.init())
     place = zoo_member("qwen3.5").write(tmp_path, precision=Precision.BFLOAT16)
-    mixed, _ = load_directory(place, apart=lambda name: name.startswith("mtp."), wide=True, split=split)
+    mixed, _ = load_directory(place, apart=lambda name: name.startswith("mtp."), dtype="float32", split=split)
     with pytest.raises(CapabilityError, match="give another type than its embedding's"):
         confirm_split(mixed, split)
     assert load_checkpoint(place, tokenizer=None, dtype="float32", split=split).heads is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
+from eredu_conformance.zoo.eight_bits import DEEPSEEK
 from eredu_conformance.zoo.member import COMMON, CONTEXT, VOCABULARY, HeadDecoder, ZooMember
 
 HIDDEN, LAYERS, HEADS = 64, 3, 4
@@ -148,8 +149,9 @@ def deepseek_v3(heads: int = 1) -> ZooMember:
         head |= _head(draw, body, number, indexed=False)
     config = _config("deepseek_v3", "DeepseekV3ForCausalLM", heads)
     return ZooMember(
-        name="deepseek-v3", config=config, body=body, head=head, heads=heads, head_decoder=layer_behind_the_last
-    )
+        name="deepseek-v3", config=config, body=body, head=head, heads=heads, head_decoder=layer_behind_the_last,
+        fp8=DEEPSEEK,
+    )  # fmt: skip
 
 
 def deepseek_v32() -> ZooMember:
@@ -164,7 +166,7 @@ def deepseek_v32() -> ZooMember:
     head = _head(draw, body, 0, indexed=True)
     return ZooMember(
         name="deepseek-v3.2", config=config, body=body, head=head, heads=1, boundary=INDEX_TOP,
-        head_decoder=layer_behind_the_last,
+        head_decoder=layer_behind_the_last, fp8=DEEPSEEK,
     )  # fmt: skip
 
 

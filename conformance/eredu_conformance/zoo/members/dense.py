@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
+from eredu_conformance.zoo.eight_bits import QWEN, ROWS
 from eredu_conformance.zoo.member import COMMON, VOCABULARY, ZooMember
 
 HIDDEN, LAYERS, HEADS, KEYS, WIDTH, MLP = 64, 3, 4, 2, 16, 96
@@ -53,13 +54,13 @@ def _body(draw: Drawer, *, normed_heads: bool) -> Tensors:
 def llama() -> ZooMember:
     """llama: full attention everywhere."""
     body = _body(Drawer(1), normed_heads=False)
-    return ZooMember(name="llama", config=_config("llama", "LlamaForCausalLM"), body=body, head={}, heads=0)
+    return ZooMember(name="llama", config=_config("llama", "LlamaForCausalLM"), body=body, head={}, heads=0, fp8=ROWS)
 
 
 def qwen3() -> ZooMember:
     """Qwen3: query and key heads are normed."""
     body = _body(Drawer(2), normed_heads=True)
-    return ZooMember(name="qwen3", config=_config("qwen3", "Qwen3ForCausalLM"), body=body, head={}, heads=0)
+    return ZooMember(name="qwen3", config=_config("qwen3", "Qwen3ForCausalLM"), body=body, head={}, heads=0, fp8=QWEN)
 
 
 PLACE = 0

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
+from eredu_conformance.zoo.eight_bits import MODELOPT
 from eredu_conformance.zoo.member import COMMON, VOCABULARY, HeadDecoder, ZooMember
 
 HIDDEN, PATTERN, HEAD_PATTERN = 64, "M*ME-M*E", "*E"
@@ -146,6 +147,7 @@ def nemotron_h(heads: int = 1) -> ZooMember:
     return ZooMember(
         name="nemotron-h", config=_config(heads), body=body, head=head, heads=heads, boundary=KERNEL,
         expert_parts={"up_proj": "fc1", "down_proj": "fc2"}, head_decoder=_head_decoder,
+        fp8=MODELOPT,
     )  # fmt: skip
 
 

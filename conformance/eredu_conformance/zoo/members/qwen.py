@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
+from eredu_conformance.zoo.eight_bits import QWEN
 from eredu_conformance.zoo.member import COMMON, VOCABULARY, HeadDecoder, ZooMember
 
 HIDDEN, LAYERS, INTERVAL = 64, 4, 2
@@ -147,7 +148,7 @@ def _head_decoder(member: ZooMember, stage: int) -> HeadDecoder:  # noqa: ARG001
 def _member(name: str, config: dict[str, Any], body: Tensors, head: Tensors) -> ZooMember:
     return ZooMember(
         name=name, config=config, body=body, head=head, heads=1, boundary=KERNEL, offset_norms=True,
-        head_type="qwen3_5", head_decoder=_head_decoder,
+        head_type="qwen3_5", head_decoder=_head_decoder, fp8=QWEN,
     )  # fmt: skip
 
 
