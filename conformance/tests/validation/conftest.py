@@ -21,8 +21,8 @@ import pytest
 from eredu.checkpoints.opening import open_checkpoint
 from eredu.commands.main import main
 from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.engine import verification
 from eredu.engine.load import load_assistant, load_target
+from eredu.mlx import acceptance
 from eredu_conformance.crafted import PairDirectories, crafted_pair
 from eredu_conformance.faults.engine.sampling import Q_LEFT_OUT, RESIDUAL_OF_THE_TARGET
 from eredu_conformance.zoo import zoo_member
@@ -127,7 +127,7 @@ def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """A fault in the acceptance of every request."""
     name: str = request.param
     wrong = {AcceptanceRule.REJECTION: FAULTS[name].wrong_version()}
-    monkeypatch.setattr(verification, "RULES", {**verification.RULES, **wrong})
+    monkeypatch.setattr("eredu.engine.verification.RULES", {**acceptance.RULES, **wrong})
     return name
 
 
