@@ -134,9 +134,9 @@ def test_this_installation_knows_the_commands_of_the_house() -> None:
         ("eredu.commands.main", ("mlx", "eredu_spec", "eredu_conformance", "eredu_validation", "eredu_benchmarks")),
         ("eredu_validation.command.validate", ("mlx", "matplotlib", "eredu_conformance")),
         ("eredu_benchmarks.command", ("mlx",)),
-        ("eredu_conformance.commands.conformance", ("mlx", "eredu")),
-        ("eredu_conformance.commands.spec", ("mlx", "eredu")),
-        ("eredu_conformance.commands.trace", ("mlx", "eredu")),
+        ("eredu_conformance.commands.conformance", ("mlx", "eredu.engine", "eredu.scheduling")),
+        ("eredu_conformance.commands.spec", ("mlx", "eredu.engine", "eredu.scheduling")),
+        ("eredu_conformance.commands.trace", ("mlx", "eredu.engine", "eredu.scheduling")),
     ],
 )
 def test_a_command_is_there_quickly(module: str, heavy: tuple[str, ...]) -> None:
