@@ -55,7 +55,7 @@ def both(directory: Path, **options: Any) -> tuple[np.ndarray[Any, Any], Followe
     return np.array(rows.logits), follow(checkpoint.heads, rows, 1)[0]
 
 
-@pytest.mark.parametrize("name", WITH_HEADS)
+@pytest.mark.parametrize("name", [*WITH_HEADS, "qwen3.5+text-only", "nemotron-h+two-heads"])
 def test_a_conversion_without_quantising_is_the_same_model_here_and_in_mlx_lm(name: str, tmp_path: Path) -> None:
     source = zoo_member(name).write(tmp_path / "source", parts=Parts.SHARDED)
     made = convert(str(source), tmp_path / "made", PLAIN, probe=False)
@@ -65,7 +65,9 @@ def test_a_conversion_without_quantising_is_the_same_model_here_and_in_mlx_lm(na
     theirs: Any = load_model(made.path, strict=True)[0]
     np.testing.assert_allclose(np.array(theirs(mx.array([TEXT[:32]])))[0], due[:32], atol=1e-4 * np.abs(due).max())
     index = json.loads((made.path / "model.safetensors.index.json").read_text())
-    assert not any("mtp" in key for key in index["weight_map"])
+    opened = OpenedDirectory(made.path)
+    assert set(index["weight_map"]) == {tensor.name for header in opened.trunk for tensor in header.tensors}
+    assert {tensor.file for tensor in opened.tensors if tensor.name in opened.head_names} == {"mtp.safetensors"}
     assert (made.path / "tokenizer.json").read_bytes() == (source / "tokenizer.json").read_bytes()
     assert {"mtp.safetensors", "README.md", "config.json", "tokenizer_config.json"} <= {
         p.name for p in made.path.iterdir()
@@ -139,6 +141,19 @@ def test_heads_out_of_the_originals_shards_join_a_trunk_that_lost_them(
     assert joined.heads is not None
     one, other = (follow(each.heads, rows_of(each), 1)[0].accept for each in (joined, beside) if each.heads)
     np.testing.assert_allclose(one, other, atol=1e-6 if head_bits is None else 0.2)
+
+
+def test_heads_may_come_out_of_shards_in_fp8(tmp_path: Path) -> None:
+    member = zoo_member("qwen3-next")
+    original = member.write(tmp_path / "original", parts=Parts.HEAD_APART, precision=Precision.FP8)
+    sorted(original.glob("model-*.safetensors"))[0].unlink()
+    trunk = write_converted(member, tmp_path / "trunk", Conversion(head=HeadPlace.DROPPED))
+    options = ConvertOptions(dtype="float32")
+    made = convert(str(trunk), tmp_path / "made", options, heads_from=str(original), probe=False)
+    due = load(trunk, head=member.rounded(Precision.FP8).write(tmp_path / "due"))
+    assert due.heads is not None
+    found = follow(due.heads, rows_of(due), 1)[0].accept
+    np.testing.assert_allclose(both(made.path)[1].accept, found, atol=1e-6)
 
 
 def _trunk(tmp_path: Path, name: str = "qwen3.5") -> Path:
