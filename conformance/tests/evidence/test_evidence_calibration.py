@@ -1,6 +1,6 @@
 """Level: right subjects are rejected no more often than alpha, also those at the edge of a tolerance.
 
-The proof is Ville's inequality and the e-values of `test_evidence_payoffs.py`; these tests would notice books
+The proof is Ville's inequality and the e-values of `test_evidence_payoffs.py`; these tests would notice ledgers
 that break it. Each states how often it fails although the level holds, at the largest rate that is allowed.
 """
 

@@ -172,8 +172,8 @@ def test_a_wrong_limit_is_noticed_where_something_depends_on_it(field: str) -> N
 def test_every_counter_of_the_books_is_checked(change: int) -> None:
     for trace, index in places("close"):
         for name, count in trace[index]["statistics"].items():
-            books = {**trace[index]["statistics"], name: count + change}
-            found = verdict(changed(trace, index, statistics=books))
+            statistics = {**trace[index]["statistics"], name: count + change}
+            found = verdict(changed(trace, index, statistics=statistics))
             assert found is not None
             assert found.startswith("statistics.") or (name, found) == (
                 "lookahead_disabled",
