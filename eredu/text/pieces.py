@@ -7,7 +7,7 @@ alphabets are known, and they cover byte-level BPE and SentencePiece; any other 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -25,6 +25,8 @@ class Alphabet(Enum):
     """Each character stands for one byte (GPT-2's table)."""
     SENTENCEPIECE = "sentencepiece"
     """Plain text with U+2581 for a space; `<0xNN>` spells a single byte."""
+    PLAIN = "plain"
+    """Plain text."""
     METASPACE = "metaspace"
     """Plain text with U+2581 for a space, and no bytes; of the first token, all such spaces are dropped."""
 
@@ -108,7 +110,8 @@ def _metaspace_bytes(token: str) -> bytes:
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>")
 """What the library takes for a byte: two hexadecimal digits, or a sign and one."""
-_BYTES_IN = {
+_BYTES_IN: Mapping[Alphabet, Callable[[str], bytes]] = {
+    Alphabet.PLAIN: str.encode,
     Alphabet.BYTE_LEVEL: _byte_level_bytes,
     Alphabet.SENTENCEPIECE: _sentencepiece_bytes,
     Alphabet.METASPACE: _metaspace_bytes,
@@ -133,6 +136,8 @@ def pieces_of_decoder(
         if kinds == ["Metaspace"]:
             strips = steps[0].get("prepend_scheme", "always") != "never"
             return TokenPieces(vocabulary, Alphabet.METASPACE, strip_leading_space=strips, spellings=spelled)
+        if kinds == ["Fuse"]:
+            return TokenPieces(vocabulary, Alphabet.PLAIN, spellings=spelled)
         if kinds in (["Replace"], ["Replace", "Fuse"]):
             return TokenPieces(vocabulary, Alphabet.METASPACE, spellings=spelled)
         if kinds in _SENTENCEPIECE:

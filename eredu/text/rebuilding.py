@@ -147,7 +147,7 @@ def rebuild(
     """
     how, model = REBUILDINGS[name], content.get("model")
     vocabulary = model.get("vocab") if isinstance(model, Mapping) else None
-    if not isinstance(model, Mapping) or model.get("type", "BPE") != "BPE" or not isinstance(vocabulary, dict):
+    if not isinstance(model, Mapping) or not isinstance(vocabulary, dict):
         raise TokenizerError(
             f"the tokenizer's class is {name}, which merges pairs of tokens, and the model in tokenizer.json is of "
             'another kind; set "tokenizer_class" in tokenizer_config.json to "PreTrainedTokenizerFast" to take it as '
