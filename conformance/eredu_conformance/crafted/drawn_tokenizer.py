@@ -10,6 +10,8 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from eredu.files.json_reading import parse_json
+
 WORDS = "hello world the lighthouse keeper in 2024 don't é हिन्दी in the sea 12 34"
 TEXTS = (
     "hello world",
@@ -55,7 +57,7 @@ def trained(kind: str) -> str:
         vocab_size=340, initial_alphabet=alphabet, special_tokens=special, show_progress=False
     )
     library.train_from_iterator([words] * 5, trainer)
-    content = json.loads(library.to_str())
+    content = parse_json(library.to_str())
     content["added_tokens"] = [token for token in content["added_tokens"] if not token["content"].startswith("<0x")]
     return json.dumps(content)
 
@@ -143,9 +145,7 @@ class Crafter:
 
     def decoder(self) -> dict[str, Any]:
         """`added_tokens_decoder`: nearly all that tokenizer.json adds, and more behind it."""
-        there = {
-            i: json.loads(json.dumps(_state(token))) for i, token in self.library.get_added_tokens_decoder().items()
-        }
+        there = {i: _state(token) for i, token in self.library.get_added_tokens_decoder().items()}
         kept = {
             i: self.token(token["content"]) if self.chance(0.3) else token
             for i, token in there.items()
