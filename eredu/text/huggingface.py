@@ -31,6 +31,7 @@ CONFIG = "tokenizer_config.json"
 SOURCES = ("tokenizer.model", "vocab.json", "merges.txt", "tiktoken.model", "tekken.json", "vocab.txt")
 """Files out of which Transformers builds a tokenizer without tokenizer.json; eredu does not."""
 UNFOLLOWED = {
+    "fix_mistral_regex": "splits the text by another pattern than tokenizer.json has",
     "split_special_tokens": "splits the special tokens that stand in a text",
     "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output": "takes spaces out of the text",
 }
