@@ -117,7 +117,7 @@ def _assembled(
     published = library.get_added_tokens_decoder()
     padding = library.padding["pad_token"] if library.padding else None
     gathered = gather(listed, published, {} if how is None else how.special_tokens, padding)
-    _require_eos(directory, library, gathered)
+    _require_eos(directory, library, gathered, None if _names_eos(listed) else name)
     if how is not None:
         content = parse_json(data, name=str(path), error=TokenizerError)
         library = rebuild(name, content, library, config, gathered.names.get("unk_token"))
@@ -136,11 +136,23 @@ def _assembled(
     return library, gathered
 
 
-def _require_eos(directory: Path, library: tokenizers.Tokenizer, gathered: Gathered) -> None:
-    """Refuse an `eos_token` that no file gives an id: it would be a new one, and no output would end."""
+def _names_eos(listed: Listed) -> bool:
+    return "eos_token" in {*listed.config, *listed.special}
+
+
+def _require_eos(directory: Path, library: tokenizers.Tokenizer, gathered: Gathered, by_class: str | None) -> None:
+    """Refuse an `eos_token` that no file gives an id: it would be a new one, and no output would end.
+
+    `by_class` is the tokenizer's class where it is its default.
+    """
     eos = gathered.names.get("eos_token")
     if eos is None or library.token_to_id(eos) is not None or eos in map(str, gathered.tokens.values()):
         return
+    if by_class is not None:
+        raise TokenizerError(
+            f"{directory} names no eos_token, the one of its tokenizer's class {by_class} is {eos!r}, and its "
+            'tokenizer has no such token: name the right one in tokenizer_config.json, or null as its "eos_token"'
+        )
     raise TokenizerError(
         f"{directory} names {eos[:80]!r} as its eos_token, and its tokenizer has no such token: config and tokenizer "
         "are not of one model"

@@ -175,6 +175,16 @@ def test_disagreement_and_what_is_not_followed_are_refused(directory: Path, file
     assert isinstance(caught.value, EreduError)
 
 
+def test_an_end_that_only_the_class_names_is_refused_unless_it_is_null(directory: Path) -> None:
+    (directory / "tokenizer.json").write_text(trained("sentencepiece"))
+    put(directory, {"tokenizer_config.json": {"tokenizer_class": "GPT2Tokenizer"}})
+    with pytest.raises(TokenizerError, match="names no eos_token, the one of its tokenizer's class GPT2Tokenizer is"):
+        load_directory(directory, {"model_type": "llama"})
+    put(directory, {"tokenizer_config.json": {"tokenizer_class": "GPT2Tokenizer", "eos_token": None}})
+    assert load_directory(directory, {"model_type": "llama"}).eos_ids == frozenset()
+    assert outcome(directory, {"model_type": "llama"}) == "equal GPT2Tokenizer"
+
+
 @pytest.mark.parametrize("names", [("vocab.json", "merges.txt"), ("tokenizer.model",), ()])
 def test_other_files_alone_are_refused_by_name(directory: Path, names: tuple[str, ...]) -> None:
     (directory / "tokenizer.json").unlink()
