@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import tokenizers
 from tokenizers import AddedToken
@@ -52,8 +52,19 @@ class Listed:
     added: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for place in (self.config, self.special):
+            for key in LISTS:
+                if not isinstance(place.get(key), list | dict | None):
+                    raise TokenizerError(
+                        f"{self.directory} gives {key} as {str(place[key])[:80]!r}; expected a list of tokens"
+                    )
         for token, token_id in self.added.items():
-            if not isinstance(token_id, int) or isinstance(token_id, bool) or not 0 <= token_id < MAX_ID:
+            if (
+                not is_text(token)
+                or not isinstance(token_id, int)
+                or isinstance(token_id, bool)
+                or not 0 <= token_id < MAX_ID
+            ):
                 raise TokenizerError(
                     f"{self.directory / 'added_tokens.json'} gives the token {token[:80]!r} the id {token_id!r}; "
                     f"expected a whole number below {MAX_ID}"
@@ -79,7 +90,7 @@ class Listed:
         """A token out of an object with `content` and flags. Raises `TokenizerError` for another thing."""
         content = entry.get("content") if isinstance(entry, Mapping) else entry
         flags = {name: entry[name] for name in FLAGS if name in entry} if isinstance(entry, Mapping) else {}
-        if isinstance(content, str) and all(isinstance(flag, bool) for flag in flags.values()):
+        if is_text(content) and all(isinstance(flag, bool) for flag in flags.values()):
             return AddedToken(content, **{**flags, **({} if special is None else {"special": special})})
         raise TokenizerError(
             f"{self.directory} lists the added token {str(entry)[:80]!r}; expected a text, or an object with a text "
@@ -148,13 +159,18 @@ def gather(
     )
 
 
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether a value is a text that UTF-8 can spell: half a surrogate pair is none."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 def _is_token(value: Any) -> bool:
     return isinstance(value, str | AddedToken) or (isinstance(value, Mapping) and "__type" in value)
 
 
 def _read(listed: Listed, value: Any) -> Token:
     """A special token in any of its forms; objects that do not say that they are a token are special."""
-    if isinstance(value, str | AddedToken):
+    if isinstance(value, AddedToken) or is_text(value):
         return value
     return listed.token(value, special=None if _is_token(value) else True)
 
@@ -167,7 +183,7 @@ def _merge_special(listed: Listed, values: dict[str, Any]) -> dict[str, Any]:
             merged = listed.token(value, special=True)
         elif isinstance(value, list) and key == LISTS[0]:
             merged = list(values.get(LISTS[0]) or ())
-            fresh = [token if isinstance(token, str) else listed.token(token, special=True) for token in value]
+            fresh = [token if is_text(token) else listed.token(token, special=True) for token in value]
             merged += [token for token in fresh if token not in merged]
         values[key] = merged
     return values.pop(LISTS[0]) if isinstance(values.get(LISTS[0]), dict) else {}

@@ -91,7 +91,8 @@ def tokenizer_class(config: Mapping[str, Any], model_config: Mapping[str, Any], 
     Raises `TokenizerError` for a class that eredu does not follow, and one that is code of the checkpoint's own.
     """
     model_type = model_config.get("model_type")
-    registered = REGISTERED.get(model_type) if isinstance(model_type, str) else None
+    model_type = model_type if isinstance(model_type, str) else ""
+    registered = REGISTERED.get(model_type)
     named = _name(config.get("tokenizer_class") or model_config.get("tokenizer_class"))
     if _has_own_code(config):
         if registered is None:

@@ -13,18 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import AutoTokenizer
 from transformers.models.auto import tokenization_auto
 
 from eredu.checkpoints.names import DRAFT_NAME, shipped_path
 from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.errors import EreduError, TokenizerError
+from eredu.contract.message import MOST_CHARACTERS
 from eredu.families.registry import MODEL_TYPES as KNOWN_TYPES
 from eredu.text.huggingface import LibraryEncoder, load_directory
 from eredu.text.sentencepiece import SentencePieceEncoder
 from eredu.text.tokenizer import Tokenizer
 from eredu.text.tokenizer_classes import AS_IT_IS, MISNAMED, OTHERS, PLAIN, REBUILT, REGISTERED, tokenizer_class
-from eredu_conformance.crafted.drawn_tokenizer import MODEL_TYPES, TEXTS, Crafter, trained
+from eredu_conformance.crafted.drawn_tokenizer import MODEL_TYPES, NAMES, TEXTS, Crafter, trained
 
 
 def ids_of(tokenizer: Any, text: str, *, special: bool) -> list[int] | None:
@@ -183,6 +186,42 @@ def test_an_end_that_only_the_class_names_is_refused_unless_it_is_null(directory
     put(directory, {"tokenizer_config.json": {"tokenizer_class": "GPT2Tokenizer", "eos_token": None}})
     assert load_directory(directory, {"model_type": "llama"}).eos_ids == frozenset()
     assert outcome(directory, {"model_type": "llama"}) == "equal GPT2Tokenizer"
+
+
+KEYS = (
+    "bos_token", "eos_token", "turn_token", "additional_special_tokens", "extra_special_tokens", "added_tokens_decoder",
+    "tokenizer_class", "auto_map", "add_prefix_space", "legacy", "chat_template", "fast_tokenizer_files",
+)  # fmt: skip
+NUMBERS = st.booleans() | st.integers() | st.floats()
+WORDS = st.sampled_from((*NAMES, "\ud800", "GPT2Tokenizer", "content", "special", "__type", "5", "-1", "²")) | st.text()
+VALUES = st.recursive(
+    st.none() | NUMBERS | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(KEYS), VALUES),
+    st.dictionaries(st.sampled_from(KEYS), VALUES),
+    st.dictionaries(st.sampled_from(NAMES) | st.text(), VALUES, max_size=2),
+    st.dictionaries(st.sampled_from(("model_type", "tokenizer_class", "eos_token_id")), VALUES),
+)
+def test_whatever_the_files_hold_the_error_is_typed(
+    tmp_path_factory: pytest.TempPathFactory, config: Any, special: Any, added: Any, model: Any
+) -> None:
+    directory = tmp_path_factory.mktemp("files")
+    (directory / "tokenizer.json").write_text(trained("byte-level"))
+    files = {"tokenizer_config.json": config, "special_tokens_map.json": special, "added_tokens.json": added}
+    for name, content in files.items():
+        (directory / name).write_text(json.dumps(content))
+    try:
+        tokenizer = load_directory(directory, model)
+    except TokenizerError as error:
+        assert len(str(error)) <= MOST_CHARACTERS  # noqa: PT017 (either way is right)
+    else:
+        assert tokenizer.decode(tokenizer.encode("hello world", add_special_tokens=False)).strip() == "hello world"
+    shutil.rmtree(directory)
 
 
 @pytest.mark.parametrize("names", [("vocab.json", "merges.txt"), ("tokenizer.model",), ()])
