@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,17 +11,17 @@ from eredu.checkpoints.agreement import require_agreement, ties_embeddings
 from eredu.checkpoints.caches import CacheReport, LayerCache, summarize_caches
 from eredu.checkpoints.config import ModelConfig, read_config
 from eredu.checkpoints.decoder_config import decoder_config
-from eredu.checkpoints.family import Family, HeadClaim, unknown_heads
+from eredu.checkpoints.family import Family, HeadClaim, unknown_family, unknown_heads
 from eredu.checkpoints.head_files import find_head_files, prefixed_names, published_names
 from eredu.checkpoints.heads import HeadReport, broken_assumption, decide_heads
 from eredu.checkpoints.layout import Layout, head_layouts
 from eredu.checkpoints.parameter_count import parameter_count
-from eredu.checkpoints.quantisation import Quantisation, read_quantisation
+from eredu.checkpoints.quantisation import Quantisation, read_quantisation, require_settings
 from eredu.checkpoints.report import CheckpointReport
 from eredu.checkpoints.safetensors_header import SafetensorsHeader
 from eredu.checkpoints.tensors import StoredTensor
 from eredu.checkpoints.weight_files import read_directory_headers
-from eredu.contract.errors import CapabilityError, CheckpointError
+from eredu.contract.errors import CapabilityError
 from eredu.families.registry import FAMILIES, MODEL_TYPES, find_family
 from eredu.text.huggingface import load_directory
 from eredu.text.tokenizer import Tokenizer
@@ -122,10 +121,12 @@ class OpenedDirectory:
         config, family = self.config, self.family
         if config.holds_heads_alone:
             if family is None or family.heads is None:
-                raise _unknown(config, "heads", {f"{name}_mtp" for found in FAMILIES for name in found.head_types})
+                raise unknown_family(
+                    config, "heads", {f"{name}_mtp" for found in FAMILIES for name in found.head_types}
+                )
             layers: list[LayerCache | None] = [family.heads.cache] * family.heads.claim(config).count
         elif family is None:
-            raise _unknown(config, "caches", MODEL_TYPES)
+            raise unknown_family(config, "caches", MODEL_TYPES)
         elif config.model_type in family.assistants:
             layers = []
         else:
@@ -211,6 +212,7 @@ class OpenedDirectory:
             return
         _ = self.caches, self.hidden_size, self.vocabulary_rows
         if self._decoder_tensors and self._unread is None:
+            require_settings(self.config, self.quantisation, self._decoder_tensors)
             require_agreement(self.config, family, self._decoder_tensors)
             _ = self.tied_embeddings
 
@@ -246,10 +248,3 @@ class OpenedDirectory:
 
     def _optional(self, key: str) -> int | None:
         return None if self.config.get(key) is None else self.config.count(key)
-
-
-def _unknown(config: ModelConfig, what: str, known: Iterable[str]) -> CheckpointError:
-    return CheckpointError(
-        f"{config.path} names the model_type {config.model_type!r}, whose {what} eredu does not know; known are "
-        f"{', '.join(sorted(known))}"
-    )

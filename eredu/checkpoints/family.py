@@ -6,12 +6,13 @@ Whoever needs the cache kinds, tensor names or capability of a family asks this 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from eredu.checkpoints.caches import FULL, LayerCache
 from eredu.checkpoints.config import ModelConfig
+from eredu.contract.errors import CheckpointError
 
 MAX_HEADS = 1_000
 """Past any checkpoint there is: a larger number is a damaged or hostile file."""
@@ -137,3 +138,11 @@ def layers_behind_the_last(config: ModelConfig) -> HeadClaim:
     prefixes = tuple(f"layers.{depth + i}." for i in range(count))
     stems = ("enorm", "hnorm", "eh_proj", "shared_head.norm", "input_layernorm", "self_attn.o_proj")
     return HeadClaim(count, prefixes, tuple(name for prefix in prefixes for name in weights(prefix, *stems)), stated)
+
+
+def unknown_family(config: ModelConfig, what: str, known: Iterable[str]) -> CheckpointError:
+    """The error of a `model_type` whose facts eredu lacks."""
+    return CheckpointError(
+        f"{config.path} names the model_type {config.model_type!r}, whose {what} eredu does not know; known are "
+        f"{', '.join(sorted(known))}"
+    )

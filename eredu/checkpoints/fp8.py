@@ -100,5 +100,5 @@ def _block(weight: tuple[int, ...], scale: tuple[int, ...], stated: tuple[int, i
     for block in filter(None, (stated, None if stated else (1, columns), None if stated else USUAL_BLOCK)):
         due = (*stack, -(-rows // block[0]), -(-columns // block[1]))
         if scale == due or (block == (1, columns) and scale == (*stack, rows)):
-            return block
+            return min(block[0], rows), min(block[1], columns)
     return (1, columns) if scale == (*stack, rows, 1) else None

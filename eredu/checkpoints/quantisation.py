@@ -102,6 +102,18 @@ def read_quantisation(config: ModelConfig, tensors: Collection[StoredTensor]) ->
     return _eight_bits(config, tensors, said)
 
 
+def require_settings(config: ModelConfig, quantisation: Quantisation | None, tensors: Collection[StoredTensor]) -> None:
+    """Raise `CheckpointError` for layers of a decoder that MLX packed, where the config gives no settings."""
+    names = {tensor.name for tensor in tensors}
+    layers = (tensor.name.removesuffix(".weight") for tensor in tensors if tensor.dtype == "U32")
+    packed = next((layer for layer in layers if f"{layer}.scales" in names), None)
+    if packed is not None and (quantisation is None or quantisation.by_mlx is None):
+        raise CheckpointError(
+            f"layer {packed!r} is packed by MLX in {config.path.parent}, and {config.path} gives no {MLX_KEY}; "
+            "expected its bits and group_size: fetch config.json again, of the same conversion"
+        )
+
+
 def _sign(tensors: Collection[StoredTensor]) -> tuple[str, StoredTensor] | None:
     """The first method that a tensor betrays, and the tensor; MLX's packed words and eight-bit floats are none."""
     for method, shows in SIGNS:

@@ -11,6 +11,7 @@ import typer
 
 from eredu import __version__
 from eredu.commands.console import ExitStatus, print_error
+from eredu.commands.convert import convert
 from eredu.commands.fetch import fetch
 from eredu.commands.generate import generate
 from eredu.commands.inspect import inspect
@@ -37,6 +38,7 @@ app = typer.Typer(
 
 app.command()(fetch)
 app.command()(inspect)
+app.command()(convert)
 app.command()(generate)
 
 

@@ -32,6 +32,10 @@ class FusedModule(StageModule):
         """The stage's decoder layer."""
         return cast(mx.array, self.layers[stage](x, cache.make_mask(x.shape[1]), cache))
 
+    def stored_name(self, parameter: str) -> str:
+        """The published prefix in front."""
+        return f"{PREFIX}{parameter}"
+
     def stages(self, target: TargetParts, norms_higher: float = 0.0) -> tuple[Stage, ...]:
         """A stage a layer, of a copy with norms that are higher by a number, unless that is 0."""
         module = self if norms_higher == 0 else _with_norms(self, norms_higher)

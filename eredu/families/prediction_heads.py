@@ -18,7 +18,7 @@ import mlx.nn as nn
 from eredu.checkpoints.wiring import AFTER_NORMS, Wiring, stated_wiring
 from eredu.contract.errors import CapabilityError
 from eredu.families.head_tensors import HeadTensors
-from eredu.families.stages import Stage
+from eredu.families.stages import Stage, StoredModule
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.taps import Recording, tap
 
@@ -91,7 +91,7 @@ class PredictionHeads:
         return cls(tuple(stages), parts.norm, traits, stated or AFTER_NORMS)
 
     @property
-    def modules(self) -> tuple[nn.Module, ...]:
+    def modules(self) -> tuple[StoredModule, ...]:
         """All weights of the heads, each once, none of the target's."""
         found = [module for stage in self.stages for module in (stage.module, *stage.own)]
         return tuple({id(module): module for module in found}.values())

@@ -18,7 +18,15 @@ from eredu.families.routing import BIAS
 from eredu.mlx.caches.full import RollbackCache
 
 
-class StageModule(nn.Module):
+class StoredModule(nn.Module):
+    """Weights of heads that know what a converter calls them."""
+
+    def stored_name(self, parameter: str) -> str:
+        """Name under which a converted file holds a parameter or a layer, and from which its loader makes it again."""
+        raise NotImplementedError
+
+
+class StageModule(StoredModule):
     """The weights of one stage or of several; a family adds the blocks.
 
     Args:
@@ -77,4 +85,4 @@ class Stage:
     module: StageModule
     embed: Callable[[mx.array], mx.array]
     project: Callable[[mx.array], mx.array]
-    own: tuple[nn.Module, ...] = ()
+    own: tuple[StoredModule, ...] = ()

@@ -6,12 +6,13 @@ test lists what is relied on, in families' patches too, and compares it with the
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -26,7 +27,7 @@ from mlx_lm.models.gated_delta import compute_g as gated_delta_decay
 from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
 from mlx_lm.models.mla import MultiLinear, QuantizedMultiLinear
 from mlx_lm.models.ssm import ssm_update
-from mlx_lm.utils import _get_classes, dequantize_model, infer_quant_config, load_model
+from mlx_lm.utils import _get_classes, dequantize_model, infer_quant_config, load_model, quantize_model, save_model
 
 from eredu.checkpoints.decoder_config import stated_dtype
 from eredu.checkpoints.directory import OpenedDirectory
@@ -289,13 +290,7 @@ def cast_model(model: LanguageModel, dtype: mx.Dtype, *, dequantize: bool) -> La
     module = cast(nn.Module, model)
     if dequantize:
         module = _unpack_latent_projections(cast(nn.Module, dequantize_model(module)))
-    floating = (mx.float32, mx.float16, mx.bfloat16)
-    may_cast = getattr(module, "cast_predicate", lambda _: True)
-
-    def cast_one(name: str, array: mx.array) -> mx.array:
-        return array.astype(dtype) if array.dtype in floating and may_cast(name) else array
-
-    module.update(tree_map_with_path(cast_one, module.parameters()))
+    cast_floats(module, dtype)
     evaluate_model(module)
     return cast(LanguageModel, module)
 
@@ -318,7 +313,31 @@ def _unpack_latent_projections(module: nn.Module) -> nn.Module:
     return module
 
 
-def is_quantized(model: LanguageModel) -> bool:
+def cast_floats(module: nn.Module, dtype: mx.Dtype) -> None:
+    """Bring floats to a type, lazily; what the family says must keep its type does."""
+    floating = (mx.float32, mx.float16, mx.bfloat16)
+    may_cast = getattr(module, "cast_predicate", lambda _: True)
+    module.update(
+        tree_map_with_path(
+            lambda name, array: array.astype(dtype) if array.dtype in floating and may_cast(name) else array,
+            module.parameters(),
+        )
+    )
+
+
+def quantise_as_mlx_lm(model: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Quantise a decoder in place as mlx-lm's converter does, family's exceptions and all; return MLX's settings."""
+    with redirect_stdout(io.StringIO()):  # where it says how many bits a weight has
+        _, config = quantize_model(model, {}, settings["group_size"], settings["bits"], mode=settings["mode"])
+    return dict(config["quantization"])
+
+
+def save_weights(model: nn.Module, folder: Path) -> None:
+    """Write a decoder's weights and their index as mlx-lm's converter does. The model is empty behind it."""
+    save_model(folder, model, donate_model=True)
+
+
+def is_quantized(model: LanguageModel | nn.Module) -> bool:
     """Whether any layer holds quantised weights."""
     kinds = (nn.QuantizedLinear, nn.QuantizedEmbedding)
     return any(isinstance(module, kinds) for _, module in cast(nn.Module, model).named_modules())

@@ -114,7 +114,7 @@ FAULTS = (
     Fault(
         name="plain-token-reads-draft-noise",
         rule="draft.empty-block-is-plain",
-        killed_by="state.books-equal-reference/table-near/block/adaptive",
+        killed_by="state.statistics-equal-reference/table-near/block/adaptive",
         story="A round without proposals draws its token as if it were a proposal, so K = 0 is another plain decoding.",
         replace=_plain_token_reads_draft_noise,
     ),
@@ -122,7 +122,7 @@ FAULTS = (
         name="bonus-dropped",
         rule="bonus.after-full-acceptance",
         source="lattice 509",
-        killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/greedy/adaptive",
         story="A fully accepted round ends without its bonus. Without lookahead the next round draws that token, so law"
         " and path stay, and a token of every good round is lost.",
         replace={"candidates": _dropped},

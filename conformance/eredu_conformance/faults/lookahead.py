@@ -30,32 +30,32 @@ def _even_the_guess(limits: Limits, count: int, branch_length: int) -> int:
     return planned if planned else int(count > 0 and limits.remaining - count - 1 >= 1)
 
 
-def _dropped_uncounted(books: Statistics, report: RoundReport) -> Statistics:
+def _dropped_uncounted(statistics: Statistics, report: RoundReport) -> Statistics:
     if report.branch is BranchOutcome.DROPPED:
         report = replace(report, branch=BranchOutcome.NONE, branch_tokens=())
-    return count_round(books, report)
+    return count_round(statistics, report)
 
 
-def _partial_is_mismatch(books: Statistics, report: RoundReport) -> Statistics:
-    return count_round(books, replace(report, compared=report.branch is not BranchOutcome.NONE))
+def _partial_is_mismatch(statistics: Statistics, report: RoundReport) -> Statistics:
+    return count_round(statistics, replace(report, compared=report.branch is not BranchOutcome.NONE))
 
 
-def _behind_is_rejected(books: Statistics, report: RoundReport) -> Statistics:
-    after = count_round(books, report)
-    behind = after.unexamined - books.unexamined
-    return replace(after, rejected=after.rejected + behind, unexamined=books.unexamined)
+def _behind_is_rejected(statistics: Statistics, report: RoundReport) -> Statistics:
+    after = count_round(statistics, report)
+    behind = after.unexamined - statistics.unexamined
+    return replace(after, rejected=after.rejected + behind, unexamined=statistics.unexamined)
 
 
-def _accepted_past_the_end(books: Statistics, report: RoundReport) -> Statistics:
-    after = count_round(books, report)
-    more = books.accepted + report.accepted - after.accepted
+def _accepted_past_the_end(statistics: Statistics, report: RoundReport) -> Statistics:
+    after = count_round(statistics, report)
+    more = statistics.accepted + report.accepted - after.accepted
     return replace(after, accepted=after.accepted + more, unexamined=after.unexamined - more)
 
 
-def _bonus_is_accepted(books: Statistics, report: RoundReport) -> Statistics:
-    after = count_round(books, report)
-    supplied = after.target_tokens - books.target_tokens
-    return replace(after, accepted=after.accepted + supplied, target_tokens=books.target_tokens)
+def _bonus_is_accepted(statistics: Statistics, report: RoundReport) -> Statistics:
+    after = count_round(statistics, report)
+    supplied = after.target_tokens - statistics.target_tokens
+    return replace(after, accepted=after.accepted + supplied, target_tokens=statistics.target_tokens)
 
 
 def _sliding(adaptive: Adaptive, planned: int, *, promoted: bool, reused: int) -> Adaptive:
@@ -120,21 +120,21 @@ FAULTS = (
     Fault(
         name="lookahead-switch-ignored",
         rule="lookahead.exact-promotion-only",
-        killed_by="state.books-equal-reference/table-equal/greedy/off",
+        killed_by="state.statistics-equal-reference/table-equal/greedy/off",
         story="The reference setting of a benchmark, lookahead off, drafts ahead all the same.",
         replace={"may_branch": lambda drafter, _schedule, switch, *_: drafter.exact_promotion and switch.enabled},
     ),
     Fault(
         name="lookahead-comes-back",
         rule="adaptive.disable-when-unpaid",
-        killed_by="state.books-equal-reference/table-equal/rejection/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/rejection/adaptive",
         story="Lookahead that was turned off for good is tried again after a while.",
         replace={"may_branch": _comes_back},
     ),
     Fault(
         name="branch-cut-short",
         rule="lookahead.drafted-whole",
-        killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/greedy/adaptive",
         story="A branch is stopped when the verification seems to be ready; its length, and all that counts it, then"
         " follows the clock.",
         replace=_one_token_only,
@@ -142,7 +142,7 @@ FAULTS = (
     Fault(
         name="promoted-block-not-topped-up",
         rule="promotion.top-up",
-        killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/greedy/adaptive",
         story="A promoted branch is verified as it is, though the round has room for more.",
         replace=_not_topped_up,
     ),
@@ -156,9 +156,9 @@ FAULTS = (
     Fault(
         name="promoted-on-a-wrong-bonus",
         rule="promotion.full-acceptance-and-equal-bonus",
-        killed_by="state.books-equal-reference/table-equal/rejection/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/rejection/adaptive",
         story="A branch lives although the bonus is another token. With the recorded q the law does not change at all;"
-        " the drafter's frontier and the books do.",
+        " the drafter's frontier and the statistics do.",
         replace={"promotes": lambda *_, accepted, count, terminal: accepted == count and not terminal},
     ),
     Fault(
@@ -171,7 +171,7 @@ FAULTS = (
     Fault(
         name="never-promoted",
         rule="promotion.full-acceptance-and-equal-bonus",
-        killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/greedy/adaptive",
         story="Every branch is drafted and dropped: the right text at a higher price.",
         replace={"promotes": lambda *_, **__: False},
     ),
@@ -186,35 +186,35 @@ FAULTS = (
     Fault(
         name="last-branch-token-thrown-away",
         rule="promotion.top-up",
-        killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/greedy/adaptive",
         story="One good token of every promoted branch is dropped, so a block that was full is drafted again.",
         replace={"reused_tokens": lambda branch_length, next_count: max(0, min(branch_length - 2, next_count))},
     ),
     Fault(
         name="guess-reused-as-a-proposal",
         rule="promotion.consume-one-reuse-the-rest",
-        killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/greedy/adaptive",
         story="The guess equals the bonus and is then proposed again behind it.",
         replace={"promoted_block": _with_the_guess},
     ),
     Fault(
         name="branch-plan-ignores-the-next-clip",
         rule="lookahead.planned-length",
-        killed_by="state.books-equal-reference/table-equal/greedy/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/greedy/adaptive",
         story="Branches are drafted at full length where the budget or a context leaves room for less.",
         replace={"plan_branch": _always_full},
     ),
     Fault(
         name="branch-of-a-guess-only",
         rule="lookahead.planned-length",
-        killed_by="state.books-equal-reference/table-near/block/lookahead",
+        killed_by="state.statistics-equal-reference/table-near/block/lookahead",
         story="A branch that can give the next block nothing is drafted nevertheless.",
         replace={"plan_branch": _even_the_guess},
     ),
     Fault(
         name="dropped-branch-uncounted",
         rule="statistics.lookahead-balance",
-        killed_by="state.books-equal-reference/table-equal/rejection/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/rejection/adaptive",
         story="Only promoted branches are counted, so lookahead always seems to pay.",
         replace={"count_round": _dropped_uncounted},
     ),
@@ -242,7 +242,7 @@ FAULTS = (
     Fault(
         name="bonus-counts-as-accepted",
         rule="statistics.emitted-balance",
-        killed_by="state.books-equal-reference/table-equal/greedy/off",
+        killed_by="state.statistics-equal-reference/table-equal/greedy/off",
         story="The target's own token is credited to the drafter.",
         replace={"count_round": _bonus_is_accepted},
     ),
@@ -250,21 +250,21 @@ FAULTS = (
         name="lookahead-never-given-up",
         rule="adaptive.disable-when-unpaid",
         source="oMLX 2166",
-        killed_by="state.books-equal-reference/table-equal/block/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/block/adaptive",
         story="The adaptive rule is configured and never asked.",
         replace={"observe_branch": lambda adaptive, *_, **__: adaptive},
     ),
     Fault(
         name="adaptive-window-never-ends",
         rule="adaptive.window",
-        killed_by="state.books-equal-reference/table-equal/block/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/block/adaptive",
         story="The counters are not reset at the window's end: a good start pays for everything behind it.",
         replace={"observe_branch": _sliding},
     ),
     Fault(
         name="consumed-guess-counts-as-wasted",
         rule="adaptive.planned-not-drawn",
-        killed_by="state.books-equal-reference/table-equal/rejection/short-branches",
+        killed_by="state.statistics-equal-reference/table-equal/rejection/short-branches",
         story="The token that became the bonus is held against its branch.",
         replace={"observe_branch": _drafted_is_wasted},
     ),

@@ -135,7 +135,7 @@ FAULTS = (
     Fault(
         name="guess-reads-the-bonus-noise",
         rule="randomness.roles-disjoint",
-        killed_by="state.books-equal-reference/table-equal/block/lookahead",
+        killed_by="state.statistics-equal-reference/table-equal/block/lookahead",
         story="The branch guesses the bonus with the bonus's own number. The law stays, promotions look better"
         " than they are, and the number is no longer secret when the target uses it.",
         replace={"guess_address": lambda rule, start, count: target_address(rule, start + count)},
@@ -143,7 +143,7 @@ FAULTS = (
     Fault(
         name="coupled-drafter-with-noise-of-its-own",
         rule="randomness.shared-noise",
-        killed_by="state.books-equal-reference/table-equal/coupled/adaptive",
+        killed_by="state.statistics-equal-reference/table-equal/coupled/adaptive",
         story="Output stays right and acceptance quietly falls to that of independent draws.",
         replace={"proposal_address": _own_noise},
     ),

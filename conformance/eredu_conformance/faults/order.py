@@ -22,8 +22,8 @@ def _last_row_unwaited(verification: Verification) -> tuple[Output, ...]:
     return (*verification.wait()[:-1], early)
 
 
-def _round_counted(books: Statistics, proposals: Tokens) -> Statistics:
-    return replace(books, rounds=books.rounds + 1, drafted=books.drafted + len(proposals))
+def _round_counted(statistics: Statistics, proposals: Tokens) -> Statistics:
+    return replace(statistics, rounds=statistics.rounds + 1, drafted=statistics.drafted + len(proposals))
 
 
 def _steps(order: str) -> tuple[RoundStep, ...]:
@@ -125,7 +125,7 @@ FAULTS = (
     Fault(
         name="block-drafted-twice",
         rule="scheduling.phase-edges",
-        killed_by="state.books-equal-reference/table-equal/greedy/off",
+        killed_by="state.statistics-equal-reference/table-equal/greedy/off",
         story="A request that is ready to submit is drafted for once more: an edge that its life cycle does not have.",
         replace={"steps": _steps("draft draft submit branch wait resolve commit install publish end")},
     ),
@@ -180,7 +180,7 @@ FAULTS = (
         rule="statistics.committed-rounds-only",
         source="vllm-project/vllm 49620",
         killed_by="trace.cancelled/table-near/greedy",
-        story="A round that never happened appears in the books.",
+        story="A round that never happened appears in the statistics.",
         replace={"cancelled_statistics": _round_counted},
     ),
 )

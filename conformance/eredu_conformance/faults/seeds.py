@@ -163,7 +163,7 @@ FAULTS = (
         name="depth-from-the-clock",
         rule="adaptive.no-clock",
         source="Rapid-MLX (reproducible depth)",
-        killed_by="state.books-equal-reference/table-equal/greedy/off",
+        killed_by="state.statistics-equal-reference/table-equal/greedy/off",
         story="The depth follows measured times, so that a seed gives another text on another day.",
         replace=_depth_from_clock,
     ),

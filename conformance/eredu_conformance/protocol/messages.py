@@ -71,6 +71,7 @@ SCHEDULE_READERS: Mapping[str, Reader[Any]] = {
     "prefill_chunk": maybe(count),
     "max_in_flight": maybe(count),
     "max_branches": maybe(count),
+    "max_group": maybe(count),
 }
 
 

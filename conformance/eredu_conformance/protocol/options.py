@@ -86,6 +86,7 @@ class Schedule:
         prefill_chunk: Prompt tokens of one prefill step at the most; None is the default.
         max_in_flight: Verifications in flight at once; None is the default.
         max_branches: Branches alive at once; None is the default.
+        max_group: Requests verified in one submission at the most; None is the default.
     """
 
     lookahead: bool = False
@@ -94,6 +95,7 @@ class Schedule:
     prefill_chunk: int | None = None
     max_in_flight: int | None = None
     max_branches: int | None = None
+    max_group: int | None = None
 
     def asked(self) -> frozenset[str]:
         """Names of the settings that differ from their neutral value."""

@@ -149,7 +149,7 @@ def _sampling(options: RunOptions) -> SamplingOptions:
 
 
 def _schedule(schedule: Schedule) -> MtpSchedulerOptions:
-    counts = ("adaptive_window", "prefill_chunk", "max_in_flight", "max_branches")
+    counts = ("adaptive_window", "prefill_chunk", "max_in_flight", "max_branches", "max_group")
     given = {name: value for name in counts if (value := getattr(schedule, name)) is not None}
     return MtpSchedulerOptions(lookahead=schedule.lookahead, adaptive_lookahead=schedule.adaptive_lookahead, **given)
 

@@ -59,7 +59,7 @@ VALIDATED = 2
 MOST_ENTRIES = 3
 """Caches of earlier requests that are kept for a pair of checkpoints."""
 _FILES = ("model.safetensors", "config.json")
-_ABSENT = frozenset({"max_in_flight", "max_branches"})
+_ABSENT = frozenset({"max_in_flight", "max_branches", "max_group"})
 """The reference decodes in rounds and has no scheduler to bound."""
 
 

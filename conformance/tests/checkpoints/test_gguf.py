@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eredu.checkpoints.caches import CacheKind, Rollback
-from eredu.checkpoints.gguf_header import MAX_ITEMS, read_gguf_header
+from eredu.checkpoints.gguf_cursor import MAX_ITEMS
+from eredu.checkpoints.gguf_header import read_gguf_header
 from eredu.checkpoints.names import target_path
 from eredu.checkpoints.opening import open_checkpoint
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind

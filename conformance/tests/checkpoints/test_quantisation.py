@@ -21,7 +21,9 @@ from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.engine.checkpoint import load_checkpoint, why_not_loaded
 from eredu.mlx.fp8 import dequantised
 from eredu_conformance.zoo import zoo_member
+from eredu_conformance.zoo.converting import Conversion, write_converted
 from eredu_conformance.zoo.eight_bits import VALUES
+from eredu_conformance.zoo.quantising import Affine
 from eredu_conformance.zoo.storing import Precision
 from eredu_conformance.zoo.writing import write_directory
 
@@ -43,6 +45,8 @@ def stored(name: str, shape: tuple[int, ...], dtype: str = "F8_E4M3") -> StoredT
         ((200, 130), (2, 2), (128, 128), (128, 128)),
         ((50, 70), (3, 3), (24, 24), (24, 24)),
         ((200, 130), (2, 2), None, (128, 128)),
+        ((40, 60), (1, 1), (10**12, 24), (40, 60)),
+        ((40, 200), (1, 2), (128, 128), (40, 128)),
         ((40, 60), (40, 1), None, (1, 60)),
         ((40, 60), (40,), None, (1, 60)),
         ((40, 60), (), None, (40, 60)),
@@ -213,6 +217,62 @@ def test_another_method_is_refused_by_its_name_everywhere_in_the_same_words(
     assert str(refused.value) == reason
     assert main(["generate", "--raw", "--model", str(directory), "abc"]) == 2
     assert capsys.readouterr().err == f"eredu: error: {reason}\n"
+
+
+def test_layers_that_mlx_packed_need_its_settings(tmp_path: Path) -> None:
+    directory = write_converted(MEMBER, tmp_path, Conversion(default=Affine(4)))
+    config = json.loads((directory / "config.json").read_text())
+    for older in (True, False):
+        del config["quantization"]
+        if not older:
+            del config["quantization_config"]
+        (directory / "config.json").write_text(json.dumps(config))
+        opened = OpenedDirectory(directory)
+        if older:  # MLX's settings under the name that others use
+            assert load_checkpoint(opened, tokenizer=None).quantized
+            config["quantization"] = None
+        else:
+            with pytest.raises(CheckpointError, match=r"packed by MLX.*gives no quantization") as refused:
+                load_checkpoint(opened, tokenizer=None)
+            assert why_not_loaded(opened) == str(refused.value)
+
+
+def test_gpt_oss_comes_as_it_is_released(tmp_path: Path) -> None:
+    """Experts in mxfp4, which mlx-lm reads: their values against the OCP format's, decoded by numpy."""
+    chance = np.random.default_rng(0)
+
+    def drawn(*shape: int) -> np.ndarray[Any, Any]:
+        return np.asarray(chance.standard_normal(shape) * 0.1, dtype=np.float32)
+
+    tensors: dict[str, np.ndarray[Any, Any]] = {
+        "model.embed_tokens.weight": drawn(64, 32), "model.norm.weight": drawn(32), "lm_head.weight": drawn(64, 32),
+    }  # fmt: skip
+    for layer in ("model.layers.0.", "model.layers.1."):
+        shapes: dict[str, tuple[int, ...]] = {
+            "input_layernorm.weight": (32,), "post_attention_layernorm.weight": (32,), "self_attn.sinks": (2,),
+            "mlp.router.weight": (4, 32), "mlp.router.bias": (4,), "mlp.experts.gate_up_proj_bias": (4, 64),
+            "mlp.experts.down_proj_bias": (4, 32),
+        }  # fmt: skip
+        for part, rows in (("q_proj", 32), ("k_proj", 16), ("v_proj", 16), ("o_proj", 32)):
+            shapes |= {f"self_attn.{part}.weight": (rows, 32), f"self_attn.{part}.bias": (rows,)}
+        tensors |= {f"{layer}{name}": drawn(*shape) for name, shape in shapes.items()}
+        for name, rows in (("gate_up_proj", 64), ("down_proj", 32)):
+            tensors[f"{layer}mlp.experts.{name}_blocks"] = chance.integers(0, 256, (4, rows, 1, 16)).astype(np.uint8)
+            tensors[f"{layer}mlp.experts.{name}_scales"] = chance.integers(118, 124, (4, rows, 1)).astype(np.uint8)
+    config = {
+        "model_type": "gpt_oss", "num_hidden_layers": 2, "num_local_experts": 4, "num_experts_per_tok": 2,
+        "vocab_size": 64, "hidden_size": 32, "intermediate_size": 32, "head_dim": 16, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"],
+        "rope_theta": 150000, "tie_word_embeddings": False, "quantization_config": {"quant_method": "mxfp4"},
+    }  # fmt: skip
+    opened = OpenedDirectory(write_directory(tmp_path, config, tensors))
+    assert opened.report().quantization == "mxfp4"
+    model: Any = load_checkpoint(opened, tokenizer=None, dtype="float32").model
+    blocks, scales = (tensors[f"{layer}mlp.experts.gate_up_proj_{part}"] for part in ("blocks", "scales"))
+    sizes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], dtype=np.float32)
+    values = np.concatenate([sizes, -sizes])[np.stack([blocks & 15, blocks >> 4], axis=-1)].reshape(4, 64, 32)
+    due = (values * np.exp2(scales.astype(np.float32) - 127))[:, ::2]
+    np.testing.assert_array_equal(np.array(model.model.layers[1].mlp.experts.gate_proj.weight), due)
 
 
 def test_a_method_counts_on_either_level_of_a_nested_config(tmp_path: Path) -> None:

@@ -38,9 +38,9 @@ def test_json_report(eredu_command: CommandLine, words: tuple[str, ...], tmp_pat
         assert each["tokens"] == 64
         assert each["tokens_per_s"]["low"] <= each["tokens_per_s"]["median"] <= each["tokens_per_s"]["high"]
     for each in (*greedy["settings"][1:5], *sampled["settings"][1:]):
-        acceptance, books = each["acceptance"], each["statistics"]
-        assert acceptance["rounds"] == books["rounds"]
-        assert acceptance["emitted"] == books["emitted"] == 64
+        acceptance, statistics = each["acceptance"], each["statistics"]
+        assert acceptance["rounds"] == statistics["rounds"]
+        assert acceptance["emitted"] == statistics["emitted"] == 64
         assert len(acceptance["conditional_acceptance"]) == each["proposals"]
         assert sum(each["time_shares"].values()) == pytest.approx(1)
         assert (each["ratio_to_reference"] is not None) == each["lookahead"]

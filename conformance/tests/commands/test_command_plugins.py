@@ -128,19 +128,15 @@ def test_this_installation_knows_the_commands_of_the_house() -> None:
     assert {name: found.get(name) for name in wanted} == wanted, "install again: pip install --no-deps -e ."
 
 
-ROOMS_OF_ENGINE = tuple(f"eredu.{room}" for room in ("checkpoints", "engine", "families", "model", "text"))
-"""What the suite needs only where it judges eredu; of the library it reads files by, it needs the edge alone."""
-
-
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
         ("eredu.commands.main", ("mlx", "eredu_spec", "eredu_conformance", "eredu_validation", "eredu_benchmarks")),
         ("eredu_validation.command.validate", ("mlx", "matplotlib", "eredu_conformance")),
         ("eredu_benchmarks.command", ("mlx",)),
-        ("eredu_conformance.commands.conformance", ("mlx", *ROOMS_OF_ENGINE)),
-        ("eredu_conformance.commands.spec", ("mlx", *ROOMS_OF_ENGINE)),
-        ("eredu_conformance.commands.trace", ("mlx", *ROOMS_OF_ENGINE)),
+        ("eredu_conformance.commands.conformance", ("mlx", "eredu.engine", "eredu.scheduling")),
+        ("eredu_conformance.commands.spec", ("mlx", "eredu.engine", "eredu.scheduling")),
+        ("eredu_conformance.commands.trace", ("mlx", "eredu.engine", "eredu.scheduling")),
     ],
 )
 def test_a_command_is_there_quickly(module: str, heavy: tuple[str, ...]) -> None:

@@ -1,6 +1,6 @@
 """Level: right subjects are rejected no more often than alpha, also those at the edge of a tolerance.
 
-The proof is Ville's inequality and the e-values of `test_evidence_payoffs.py`; these tests would notice books
+The proof is Ville's inequality and the e-values of `test_evidence_payoffs.py`; these tests would notice ledgers
 that break it. Each states how often it fails although the level holds, at the largest rate that is allowed.
 """
 
@@ -18,7 +18,7 @@ from eredu_validation.evidence.transforms import Order
 ALPHA = 0.05
 
 
-@pytest.mark.parametrize("tolerance", [0.0, 2e-3])
+@pytest.mark.parametrize("tolerance", [pytest.param(0.0, marks=pytest.mark.nightly), 2e-3])
 def test_few_right_subjects_of_a_hundred_are_rejected(tolerance: float) -> None:
     """More than 17 of 100 at a true rate of 5 %: a chance of 4e-6; at the 1 % that was measured, below 1e-16."""
     assert stats.binom.sf(17, 100, ALPHA) < 5e-6

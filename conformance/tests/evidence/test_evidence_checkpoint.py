@@ -37,6 +37,8 @@ from eredu_validation.evidence.shared_randomness_bets import (
 
 LOUD = ["greedy-draft-called-sampled", "drafts-numbered-within-the-round"]
 """Faults that a hundred tokens show."""
+SLOW = {"block-residual-unweighted", "block-proposals-by-position", "block-coins-by-position"}
+"""Designs of long outputs."""
 FAINT = [name for name, design in CHECKPOINT_DESIGNS.items() if design.chat is not None]
 """Faults whose design asks for the same few tokens again and again."""
 
@@ -75,7 +77,9 @@ def test_a_right_engine_is_not_rejected(right: list[Emission]) -> None:
     assert evidence.crossing is None
 
 
-@pytest.mark.parametrize("fault", FAINT)
+@pytest.mark.parametrize(
+    "fault", [pytest.param(name, marks=pytest.mark.nightly) if name in SLOW else name for name in FAINT]
+)
 def test_the_design_of_a_faint_fault_accuses_no_right_engine(fault: str, checkpoint: Checkpoint) -> None:
     """Other drafts and renamed ids leave the law alone. A right build fails with a chance of 1e-3 at the most."""
     design = CHECKPOINT_DESIGNS[fault]

@@ -44,9 +44,9 @@ def write(path: Path, columns: Columns, identity: SubjectIdentity, *, seed: int,
 
 
 def test_what_is_read_is_what_was_written(tmp_path: Path, right: Columns, identity: SubjectIdentity) -> None:
-    book = write(tmp_path / "l.jsonl", right, identity, seed=1)
+    written = write(tmp_path / "l.jsonl", right, identity, seed=1)
     again = read_ledger(tmp_path / "l.jsonl")
-    assert again == book
+    assert again == written
     assert again.tally.tokens == len(right)
     assert again.path[-1][0] == len(right)
     assert again.path[-1][1] == pytest.approx(log_e_of(again.tally, TERMS))
@@ -215,10 +215,10 @@ def test_ledgers_of_earlier_versions_go_on_with_their_own_numbers() -> None:
 
 def test_half_a_line_at_the_end_is_cut_off(tmp_path: Path, right: Columns, identity: SubjectIdentity) -> None:
     path = tmp_path / "l.jsonl"
-    book = write(path, right, identity, seed=1)
+    written = write(path, right, identity, seed=1)
     whole = path.read_bytes()
     path.write_bytes(whole + whole.splitlines()[1][:200])
-    assert read_ledger(path) == book
+    assert read_ledger(path) == written
     with Ledger.resume(path, identity, TERMS) as ledger:
         ledger.append(ledger.evidence().take(right.part(0, 10)), next_request=99)
     assert read_ledger(path).tally.tokens == len(right) + 10
@@ -318,21 +318,21 @@ def test_an_interruption_loses_nothing_that_was_told(tmp_path: Path, stop: signa
         os.kill(writer.pid, stop)
         told = max([told, *(int(line) for line in writer.stdout.read().splitlines() if line.isdigit())])
         writer.wait()
-    book = read_ledger(path)
-    assert book.tally.tokens in {told, told + 50}
-    assert book.next_request == book.tally.tokens // 50
+    written = read_ledger(path)
+    assert written.tally.tokens in {told, told + 50}
+    assert written.next_request == written.tally.tokens // 50
     with Ledger.resume(path, SubjectIdentity(target="t"), TERMS) as ledger:
-        assert ledger.content.tally.tokens == book.tally.tokens
+        assert ledger.content.tally.tokens == written.tally.tokens
 
 
 def test_independent_runs_multiply(tmp_path: Path, wrong: Columns, right: Columns, identity: SubjectIdentity) -> None:
     parts = [wrong.part(0, 400), wrong.part(400, 1_000), right.part(0, 300)]
-    books = [write(tmp_path / f"{i}.jsonl", part, identity, seed=i) for i, part in enumerate(parts)]
-    merged = merge(books)
-    product = sum(book.tally.log_wealth for book in books)
+    ledgers = [write(tmp_path / f"{i}.jsonl", part, identity, seed=i) for i, part in enumerate(parts)]
+    merged = merge(ledgers)
+    product = sum(ledger.tally.log_wealth for ledger in ledgers)
     assert merged.tally.log_wealth == pytest.approx(product)
     assert merged.tally.tokens == 1_300
-    backwards = merge(books[::-1])
+    backwards = merge(ledgers[::-1])
     assert backwards.log_e == pytest.approx(merged.log_e, rel=1e-12)
     assert backwards.tally.pairs == merged.tally.pairs
     assert {n: (s.tokens, s.cells) for n, s in backwards.tally.strata.items()} == {
@@ -343,11 +343,11 @@ def test_independent_runs_multiply(tmp_path: Path, wrong: Columns, right: Column
 def test_runs_that_are_not_independent_do_not_multiply(
     tmp_path: Path, right: Columns, identity: SubjectIdentity
 ) -> None:
-    book = write(tmp_path / "a.jsonl", right.part(0, 100), identity, seed=7)
+    written = write(tmp_path / "a.jsonl", right.part(0, 100), identity, seed=7)
     with pytest.raises(EvidenceError, match="seed 7 and part 0"):
-        merge([book, book])
+        merge([written, written])
     other = write(tmp_path / "b.jsonl", right.part(0, 100), replace(identity, target="u"), seed=8)
     with pytest.raises(EvidenceError, match='target was "t" and is "u"'):
-        merge([book, other])
+        merge([written, other])
     with pytest.raises(EvidenceError, match="nothing was given"):
         merge([])

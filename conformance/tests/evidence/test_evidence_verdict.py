@@ -134,13 +134,13 @@ def test_results_follow_their_schema(
     which: str, tmp_path: Path, identity: SubjectIdentity, request: pytest.FixtureRequest
 ) -> None:
     columns = request.getfixturevalue(which)
-    books = []
+    ledgers = []
     for seed in (1, 2):
         with Ledger.begin(tmp_path / f"{seed}.jsonl", identity, TERMS, seed=seed) as ledger:
             evidence = ledger.evidence()
             ledger.append(evidence.take(columns.part(1_000 * (seed - 1), 1_000 * seed)), next_request=9)
-            books.append(ledger.content)
-    for result in (result_of_run(books[0]), result_of_merged(merge(books))):
+            ledgers.append(ledger.content)
+    for result in (result_of_run(ledgers[0]), result_of_merged(merge(ledgers))):
         text = json.loads(json.dumps(result, allow_nan=False))
         jsonschema.validate(text, result_schema())
         assert text["verdict"]["exit_status"] == (0 if which == "right" else 1)

@@ -67,7 +67,7 @@ def assert_same(ours: Sequence[NDArray[np.float32]], theirs: Sequence[NDArray[np
             np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("rows", [2, 5, BLOCK_ROWS])
+@pytest.mark.parametrize("rows", [2, pytest.param(5, marks=pytest.mark.nightly), BLOCK_ROWS])
 def test_a_block_is_its_rows_one_by_one(model: LanguageModel, rows: int) -> None:
     """Before and behind every boundary of these families: the convolution's kernel, the indexer's choice."""
     prompt, text = tokens(PROMPT), tokens(80, seed=1)
@@ -78,7 +78,7 @@ def test_a_block_is_its_rows_one_by_one(model: LanguageModel, rows: int) -> None
 
 
 # rule: rollback.exact-state
-@pytest.mark.parametrize("length", [1, 4, 22])
+@pytest.mark.parametrize("length", [1, pytest.param(4, marks=pytest.mark.nightly), 22])
 @pytest.mark.parametrize("accepted", range(6))
 def test_rollback_is_a_deep_copy_and_the_replay_of_one_token_after_another(
     model: LanguageModel, length: int, accepted: int
@@ -127,7 +127,7 @@ def test_many_rounds_of_rollback_leave_no_trace(model: LanguageModel) -> None:
     assert_same(state(cache), state(plain))
 
 
-@pytest.mark.parametrize("cut", [255, 256, 257])
+@pytest.mark.parametrize("cut", [255, pytest.param(256, marks=pytest.mark.nightly), 257])
 def test_long_prompts_cross_the_boundaries_of_chunked_forms(model: LanguageModel, cut: int) -> None:
     """256 rows: the chunk of mlx-lm's state space, and the step by which its caches grow."""
     text = tokens(270, seed=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -34,6 +35,8 @@ PROMPT = tuple(int(token) for token in np.random.default_rng(2).integers(0, 64, 
 LENGTH = 40
 ROUNDING = 1e-4
 """By how much rows of different forwards may differ: 4e-5 was seen on CUDA, and a wrong row differs by 0.1 and more."""
+LATER = partial(pytest.param, marks=pytest.mark.nightly)
+"""A case like its neighbours, for the nightly run."""
 DEPTH = 5
 """Proposals a round: more than any member has stages, so that the last one is iterated."""
 
@@ -115,7 +118,7 @@ def held_in(caches: Any) -> list[NDArray[np.float32]]:
 
 # rule: verify.greedy-argmax, verify.coupled-shared-vector, rollback.exact-state
 @pytest.mark.parametrize("rule", ["greedy", "coupled"])
-@pytest.mark.parametrize("count", [1, 2, DEPTH])
+@pytest.mark.parametrize("count", [1, LATER(2), DEPTH])
 def test_tokens_are_the_plain_ones_with_rejections_at_every_row(
     deep: LoadedCheckpoint, rule: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +148,7 @@ def test_proposals_stop_at_the_validated_depth(deep: LoadedCheckpoint) -> None:
 
 
 # rule: scheduling.prefill-in-chunks
-@pytest.mark.parametrize("chunk", [1, 2, 3, 4, 5, 20, 21])
+@pytest.mark.parametrize("chunk", [1, LATER(2), 3, LATER(4), LATER(5), 20, LATER(21)])
 def test_a_prompt_in_chunks_is_the_whole(deep: LoadedCheckpoint, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What target and heads remember of the prompt does not depend on where it was cut."""
     opened: list[Any] = []
@@ -169,7 +172,7 @@ def test_a_prompt_in_chunks_is_the_whole(deep: LoadedCheckpoint, chunk: int, mon
 
 
 # rule: scheduling.requests-independent
-@pytest.mark.parametrize("rule", ["coupled", "rejection"])
+@pytest.mark.parametrize("rule", ["coupled", LATER("rejection")])
 def test_company_changes_no_token(deep: LoadedCheckpoint, rule: str) -> None:
     """Three requests in one schedule are the three alone: heads keep what they read to their own sequence."""
     options = options_of(rule, 3, length=16)
@@ -184,7 +187,7 @@ def test_company_changes_no_token(deep: LoadedCheckpoint, rule: str) -> None:
 
 
 # rule: draft.clip
-@pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.parametrize("length", [1, 2, LATER(3)])
 def test_a_prompt_of_one_token_is_decoded_plainly_for_one_round(deep: LoadedCheckpoint, length: int) -> None:
     events: list[dict[str, Any]] = []
     prompt = PROMPT[:length]
@@ -196,7 +199,7 @@ def test_a_prompt_of_one_token_is_decoded_plainly_for_one_round(deep: LoadedChec
 
 
 # rule: rollback.exact-state, rollback.drafter-follows
-@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("count", [LATER(1), 4])
 def test_caches_after_rejections_are_those_of_the_tokens_alone(
     deep: LoadedCheckpoint, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,8 @@ SIGNATURES = {
     "mlx_lm.utils.load_model": "model_path lazy strict model_config get_model_classes trust_remote_code",
     "mlx_lm.utils._get_classes": "config",
     "mlx_lm.utils.dequantize_model": "model",
+    "mlx_lm.utils.quantize_model": "model config group_size bits mode global_scale quant_predicate",
+    "mlx_lm.utils.save_model": "save_path model donate_model",
     "mlx_lm.utils.infer_quant_config": "path module weights",
     "mlx_lm.models.cache.make_prompt_cache": "model max_kv_size",
     "mlx_lm.models.llama.Model.shard": "self group",

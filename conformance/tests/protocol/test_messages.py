@@ -98,7 +98,13 @@ RICH = Run(
         Request(prompt=(0,)),
     ),
     schedule=Schedule(
-        lookahead=True, adaptive_lookahead=True, adaptive_window=4, prefill_chunk=2, max_in_flight=1, max_branches=1
+        lookahead=True,
+        adaptive_lookahead=True,
+        adaptive_window=4,
+        prefill_chunk=2,
+        max_in_flight=1,
+        max_branches=1,
+        max_group=2,
     ),
     seed=9,
 )

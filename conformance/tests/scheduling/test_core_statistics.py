@@ -1,4 +1,4 @@
-"""The books: folded round by round, balanced, summed, and told as JSON."""
+"""The statistics: folded round by round, balanced, summed, and told as JSON."""
 
 from __future__ import annotations
 
@@ -44,39 +44,42 @@ def reports(draw: st.DrawFn) -> RoundReport:
 
 
 def fold(rounds: list[RoundReport]) -> RequestStatistics:
-    books = RequestStatistics(prompt_tokens=3, requested_depth=4)
+    statistics = RequestStatistics(prompt_tokens=3, requested_depth=4)
     for report in rounds:
-        books = books.with_round(report)
-    return books
+        statistics = statistics.with_round(report)
+    return statistics
 
 
 # rule: statistics.committed-rounds-only
 @given(st.lists(reports(), max_size=8))
 def test_the_books_are_the_sums_of_their_rounds(rounds: list[RoundReport]) -> None:
-    books = fold(rounds)
-    assert books.rounds == len(rounds)
-    assert books.drafted == sum(report.drafted for report in rounds)
-    assert books.accepted == sum(report.accepted for report in rounds)
-    assert books.rejected == sum(report.rejected for report in rounds)
-    assert books.unexamined == books.drafted - books.accepted - books.rejected
-    assert books.emitted == sum(report.accepted + report.target_tokens for report in rounds)
-    assert books.target_rows == sum(report.drafted + 1 for report in rounds)
-    assert dict(books.clipped) == {
+    statistics = fold(rounds)
+    assert statistics.rounds == len(rounds)
+    assert statistics.drafted == sum(report.drafted for report in rounds)
+    assert statistics.accepted == sum(report.accepted for report in rounds)
+    assert statistics.rejected == sum(report.rejected for report in rounds)
+    assert statistics.unexamined == statistics.drafted - statistics.accepted - statistics.rejected
+    assert statistics.emitted == sum(report.accepted + report.target_tokens for report in rounds)
+    assert statistics.target_rows == sum(report.drafted + 1 for report in rounds)
+    assert dict(statistics.clipped) == {
         reason.value: count for reason in ClipReason if (count := sum(r.clip is reason for r in rounds))
     }
-    for length, count in enumerate(books.rounds_by_length):
+    for length, count in enumerate(statistics.rounds_by_length):
         assert count == sum(report.accepted == length for report in rounds)
     for place, (drafted, accepted) in enumerate(
-        zip(books.drafted_by_position, books.accepted_by_position + (0,) * 8, strict=False)
+        zip(statistics.drafted_by_position, statistics.accepted_by_position + (0,) * 8, strict=False)
     ):
         assert drafted == sum(report.drafted > place for report in rounds)
         assert accepted == sum(report.accepted > place for report in rounds)
     branches = [report for report in rounds if report.branch.outcome is not BranchOutcome.NONE]
-    assert books.lookahead_blocks == len(branches)
-    assert books.lookahead_promoted == sum(report.branch.outcome is BranchOutcome.PROMOTED for report in rounds)
-    assert books.lookahead_drafted == books.lookahead_consumed + books.lookahead_reused + books.lookahead_discarded
-    assert books.bonus_matches + books.bonus_mismatches == sum(report.branch.compared for report in rounds)
-    assert books.lookahead_disabled == sum(report.disabled for report in rounds)
+    assert statistics.lookahead_blocks == len(branches)
+    assert statistics.lookahead_promoted == sum(report.branch.outcome is BranchOutcome.PROMOTED for report in rounds)
+    assert (
+        statistics.lookahead_drafted
+        == statistics.lookahead_consumed + statistics.lookahead_reused + statistics.lookahead_discarded
+    )
+    assert statistics.bonus_matches + statistics.bonus_mismatches == sum(report.branch.compared for report in rounds)
+    assert statistics.lookahead_disabled == sum(report.disabled for report in rounds)
 
 
 @given(st.lists(st.lists(reports(), max_size=4), max_size=4))
@@ -119,8 +122,8 @@ def test_each_counter_off_by_one_breaks_the_balance(field: str, error: int) -> N
         clip=ClipReason.REQUEST,
         branch=BranchResolution(BranchOutcome.PROMOTED, 3, 2, compared=True),
     )
-    books = fold([full])
-    wrong = dataclasses.replace(books, **{field: getattr(books, field) + error})
+    statistics = fold([full])
+    wrong = dataclasses.replace(statistics, **{field: getattr(statistics, field) + error})
     with pytest.raises(StatisticsError):
         wrong.check()
 
@@ -138,9 +141,9 @@ def test_each_counter_off_by_one_breaks_the_balance(field: str, error: int) -> N
     ],
 )
 def test_each_histogram_must_agree_with_its_counter(field: str, value: object) -> None:
-    books = fold([RoundReport(drafted=2, accepted=2, rejected=0, target_tokens=1, clip=ClipReason.REQUEST)])
+    statistics = fold([RoundReport(drafted=2, accepted=2, rejected=0, target_tokens=1, clip=ClipReason.REQUEST)])
     with pytest.raises(StatisticsError):
-        dataclasses.replace(books, **{field: value}).check()  # type: ignore[arg-type]
+        dataclasses.replace(statistics, **{field: value}).check()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -173,19 +176,19 @@ def test_means_and_times() -> None:
             drafted=0, accepted=0, rejected=0, target_tokens=1, clip=ClipReason.BUDGET, drafting_s=0.5, waiting_s=2.0
         ),
     ]
-    books = fold(rounds).closed(4.0)
-    assert (books.tokens_per_round, books.effective_depth) == (1.5, 1.5)
-    assert (books.drafting_s, books.waiting_s, books.elapsed_s) == (1.5, 2.0, 4.0)
+    statistics = fold(rounds).closed(4.0)
+    assert (statistics.tokens_per_round, statistics.effective_depth) == (1.5, 1.5)
+    assert (statistics.drafting_s, statistics.waiting_s, statistics.elapsed_s) == (1.5, 2.0, 4.0)
 
 
 @given(st.lists(reports(), max_size=4))
 def test_json_names_every_counter(rounds: list[RoundReport]) -> None:
-    books = fold(rounds)
-    schedule = ScheduleStatistics(turns=3, actions=(("draft", 3),), requests=books)
+    statistics = fold(rounds)
+    schedule = ScheduleStatistics(turns=3, actions=(("draft", 3),), requests=statistics)
     told = json.loads(json.dumps(schedule.to_json()))
     assert set(told) == {item.name for item in dataclasses.fields(ScheduleStatistics)}
     assert told["actions"] == {"draft": 3}
     counters = {item.name for item in dataclasses.fields(RequestStatistics)}
     assert set(told["requests"]) == counters | {"tokens_per_round", "effective_depth"}
-    assert told["requests"]["clipped"] == dict(books.clipped)
-    assert told["requests"]["emitted"] == books.emitted
+    assert told["requests"]["clipped"] == dict(statistics.clipped)
+    assert told["requests"]["emitted"] == statistics.emitted

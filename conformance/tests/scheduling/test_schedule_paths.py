@@ -122,19 +122,19 @@ def test_one_request_is_decoded_as_by_the_reference_engine(
         ),
     )
     assert outcome(table, 0) == (report.tokens, report.finish.value)
-    books: RequestStatistics = table.scheduler.request_statistics(0)
+    statistics: RequestStatistics = table.scheduler.request_statistics(0)
     expected = report.statistics.as_dict()
     if request.constraint is not None:
         expected = {name: value for name, value in expected.items() if "lookahead" not in name and "bonus" not in name}
-    assert {name: getattr(books, name) for name in expected} == expected
+    assert {name: getattr(statistics, name) for name in expected} == expected
     resolved = [event for event in table.trace if event["event"] == "resolve"]
     assert [(event["accepted"], tuple(event["emitted"])) for event in resolved] == [
         (round_.accepted, round_.emitted) for round_ in report.rounds
     ]
     drafted = Counter(len(round_.proposals) for round_ in report.rounds)
     assert drafted == Counter(event["rows"] - 1 for event in table.trace if event["event"] == "submit")
-    assert sum(books.rounds_by_length) == len(report.rounds)
-    assert dict(books.clipped) == Counter(round_.reason.value for round_ in report.rounds)
+    assert sum(statistics.rounds_by_length) == len(report.rounds)
+    assert dict(statistics.clipped) == Counter(round_.reason.value for round_ in report.rounds)
 
 
 # rule: verify.coupled-shared-vector, verify.greedy-argmax, randomness.shared-noise
@@ -228,13 +228,13 @@ def test_times_are_those_of_the_clock() -> None:
     delays_s = {"prefill": 1.0, "draft": 2.0, "branch": 3.0, "verification": 10.0, "commit": 0.5, "close": 100.0}
     table = TableSchedule(pair.target, pair.drafter, delays_s=delays_s)
     table.run(table_request(0, (0, 1), GenerationOptions(max_tokens=6, max_proposals=2)))
-    books, schedule = table.scheduler.request_statistics(0), table.scheduler.statistics()
+    statistics, schedule = table.scheduler.request_statistics(0), table.scheduler.statistics()
     # Prefill, draft, then twice: a verification of 10 s, beside the first of which a branch is drafted, and a commit.
-    assert (books.rounds, books.lookahead_promoted) == (2, 1)
-    assert books.drafting_s == 2.0 + 3.0
-    assert books.waiting_s == (10.0 - 3.0) + 10.0
-    assert books.elapsed_s == 1.0 + 2.0 + 10.0 + 0.5 + 10.0 + 0.5
-    assert schedule.elapsed_s == books.elapsed_s + 100.0
+    assert (statistics.rounds, statistics.lookahead_promoted) == (2, 1)
+    assert statistics.drafting_s == 2.0 + 3.0
+    assert statistics.waiting_s == (10.0 - 3.0) + 10.0
+    assert statistics.elapsed_s == 1.0 + 2.0 + 10.0 + 0.5 + 10.0 + 0.5
+    assert schedule.elapsed_s == statistics.elapsed_s + 100.0
 
 
 @pytest.mark.nightly

@@ -58,9 +58,9 @@ def test_the_target_context_bounds_the_output(depth: int) -> None:
 
 # rule: capability.validated-cap
 def test_the_checkpoint_cap_bounds_the_proposals() -> None:
-    books = run(4, (), cap=2, max_tokens=9).scheduler.request_statistics(0)
-    assert (books.requested_depth, books.effective_depth) == (4, 2.0)
-    assert dict(books.clipped) == {"capability": 3}
+    statistics = run(4, (), cap=2, max_tokens=9).scheduler.request_statistics(0)
+    assert (statistics.requested_depth, statistics.effective_depth) == (4, 2.0)
+    assert dict(statistics.clipped) == {"capability": 3}
 
 
 # rule: commit.leading-token-uncached, scheduling.prefill-in-chunks

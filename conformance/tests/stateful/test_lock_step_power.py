@@ -157,7 +157,8 @@ WRONG: dict[str, tuple[Patch, str, str]] = {
 def test_a_wrong_engine_parts_from_the_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     patch, machine, said = WRONG[name]
     patch(monkeypatch)
-    found = run_programs(machine, programs=400, steps=25, seed=3, shrink=False)  # ends with the first finding
+    some = (run_programs(machine, programs=20, steps=25, seed=seed, shrink=False) for seed in range(20))
+    found = next((each for each in some if each is not None), None)  # ends with the first finding
     assert found is not None
     assert said in found.message, found.message
 

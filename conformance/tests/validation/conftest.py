@@ -20,9 +20,9 @@ import pytest
 
 from eredu.checkpoints.opening import open_checkpoint
 from eredu.commands.main import main
-from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, SamplingOptions
-from eredu.engine import verification
+from eredu.contract.options import AcceptanceRule, GenerationOptions, MtpSchedulerOptions, SamplingOptions
 from eredu.engine.load import load_assistant, load_target
+from eredu.mlx import acceptance
 from eredu_conformance.crafted import PairDirectories, crafted_pair
 from eredu_conformance.faults.engine.sampling import Q_LEFT_OUT, RESIDUAL_OF_THE_TARGET
 from eredu_conformance.zoo import zoo_member
@@ -126,7 +126,8 @@ FAULTS = {"ratio without q": Q_LEFT_OUT, "residual = p": RESIDUAL_OF_THE_TARGET}
 def planted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A fault in the acceptance of every request."""
     name: str = request.param
-    monkeypatch.setattr(verification, "reject", FAULTS[name].wrong_version())
+    wrong = {AcceptanceRule.REJECTION: FAULTS[name].wrong_version()}
+    monkeypatch.setattr("eredu.engine.verification.RULES", {**acceptance.RULES, **wrong})
     return name
 
 

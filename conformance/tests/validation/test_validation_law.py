@@ -109,8 +109,8 @@ def test_merging_multiplies(law_only: LawOnly, command: Callable[..., Any], tmp_
         law_only(place, "--tokens", "160", "--seed", str(seed))
     ran = command("validate", "merge", *map(str, places), "--json", str(tmp_path / "merged.json"))
     assert ran.status == 0, ran
-    books = [read_ledger(place / LEDGER_NAME) for place in places]
-    assert f"{sum(book.tally.tokens for book in books):,} tokens" in ran.stdout
+    ledgers = [read_ledger(place / LEDGER_NAME) for place in places]
+    assert f"{sum(ledger.tally.tokens for ledger in ledgers):,} tokens" in ran.stdout
     ran = command("validate", "merge", *map(str, places), "--resolve", "0.01")
     assert ran.status == 3
     ran = command("validate", "merge", str(places[0]), str(places[0]))

@@ -31,13 +31,23 @@ class NemotronStage(StageModule):
         blocks: Its blocks, of the target's class.
         hidden_size: Width of the target's residual.
         eps: Of the norms.
+        start: Published number of its first block.
     """
 
     output_norm = "final_layernorm"
 
-    def __init__(self, blocks: Sequence[nn.Module], hidden_size: int, eps: float) -> None:
+    def __init__(self, blocks: Sequence[nn.Module], hidden_size: int, eps: float, start: int) -> None:
         super().__init__(hidden_size, eps)
         self.blocks = list(blocks)
+        self._start = start
+
+    def stored_name(self, parameter: str) -> str:
+        """As `_parameter` reads it, behind the number of its block; the final norm's is the last."""
+        if parameter.startswith("blocks."):
+            _, number, inner = parameter.split(".", 2)
+            return f"mtp.layers.{self._start + int(number)}.{inner}"
+        last = self._start + len(self.blocks) - 1
+        return f"mtp.layers.{last if parameter.startswith(self.output_norm) else self._start}.{parameter}"
 
     def new_cache(self, bucket: int | None = None) -> Any:
         """Keys and values of each attention block."""
@@ -71,7 +81,7 @@ def _load_stage(tensors: HeadTensors, parts: TargetParts, pattern: str, start: i
     converted = convert_blocks(tensors, parts, prefixes, layers="backbone.layers.")
     arrays = {_parameter(number, name): a for number, block in enumerate(converted) for name, a in block.items()}
     blocks = [type(parts.layers[0])(args, letter) for letter in pattern]
-    module = NemotronStage(blocks, args.hidden_size, args.layer_norm_epsilon)
+    module = NemotronStage(blocks, args.hidden_size, args.layer_norm_epsilon, start)
     fill_module(module, arrays, tensors.directory)
     patch_layers(module)
     return Stage(module, parts.embed, parts.project)

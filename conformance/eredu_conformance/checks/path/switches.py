@@ -70,6 +70,13 @@ SWITCHES = (
         settings=frozenset({"max_branches"}),
     ),
     Switch(
+        name="submitted-alone",
+        rule="scheduling.group-changes-nothing",
+        schedule=Schedule(max_group=1),
+        base=Schedule(max_group=8),
+        settings=frozenset({"max_group"}),
+    ),
+    Switch(
         name="prefill-chunk",
         rule="scheduling.prefill-in-chunks",
         schedule=Schedule(prefill_chunk=2),

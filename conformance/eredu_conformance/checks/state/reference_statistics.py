@@ -47,7 +47,7 @@ def checks() -> Iterator[Check]:
                 label = acceptance.value if acceptance else "greedy"
                 ahead = set() if schedule == "off" else {Feature.LOOKAHEAD}
                 yield Check(
-                    id=f"state.books-equal-reference/{name}/{label}/{schedule}",
+                    id=f"state.statistics-equal-reference/{name}/{label}/{schedule}",
                     rule=rule,
                     tier=tier,
                     about=f"Under {label} decoding, every counter is the reference's (lookahead: {schedule}).",
@@ -74,7 +74,7 @@ def _run(name: str, acceptance: Acceptance | None, schedule: str, session: Subje
     count = REQUESTS
     if schedule == "short-branches":
         options, count = replace(options, lookahead_depth=SHORT_BRANCH), MANY_REQUESTS
-    trial = Trial.of(pair, options, schedule=SCHEDULES[schedule][1]).seeded(seed, f"state.books/{name}", count)
+    trial = Trial.of(pair, options, schedule=SCHEDULES[schedule][1]).seeded(seed, f"state.statistics/{name}", count)
     found = differs(trial, session, different_statistics)
     if found is not None:
         index, place, message = found

@@ -46,7 +46,7 @@ def checks() -> Iterator[Check]:
         for acceptance in Acceptance:
             ahead = {Feature.LOOKAHEAD} if "lookahead" in rule else set()
             yield Check(
-                id=f"state.books/{rule.partition('.')[2]}/{acceptance.value}",
+                id=f"state.statistics/{rule.partition('.')[2]}/{acceptance.value}",
                 rule=rule,
                 about=f"In every answer, {' + '.join(left)} = {' + '.join(right)}.",
                 needs=Needs(
@@ -84,7 +84,7 @@ def _balance(rule: str, acceptance: Acceptance, session: SubjectSession, seed: i
     pair = crafted_pair("table-near")
     options = RunOptions(max_tokens=14, temperature=1.0, max_proposals=3, acceptance=acceptance)
     schedule = Schedule(lookahead=Feature.LOOKAHEAD in session.capabilities.features)
-    trial = Trial.of(pair, options, schedule=schedule).seeded(seed, f"state.books/{rule}", 3)
+    trial = Trial.of(pair, options, schedule=schedule).seeded(seed, f"state.statistics/{rule}", 3)
     for index, statistics in enumerate(_statistics(session.answers(trial), trial)):
         if absent := sorted({*left, *right} - statistics.keys()):
             raise SkippedRunError(f"its statistics have no {', '.join(absent)}")

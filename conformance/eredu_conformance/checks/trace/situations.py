@@ -104,6 +104,14 @@ SITUATIONS = (
         ring=True,
         settings=_BOUNDED,
     ),
+    Situation(
+        name="submitted-alone",
+        rule="scheduling.turn-uninterrupted",
+        schedule=Schedule(max_group=1),
+        ring=True,
+        count=4,
+        settings=frozenset({"max_group"}),
+    ),
     Situation(name="lookahead", rule="promotion.consume-one-reuse-the-rest", schedule=_ON, features=_AHEAD),
     Situation(
         name="one-branch",
