@@ -55,26 +55,79 @@ OTHERS = frozenset(
 )  # fmt: skip
 """Further classes of Transformers that build their tokenizer themselves; eredu does not follow them."""
 
-REGISTERED = {
-    **dict.fromkeys(("cohere", "cohere2"), "CohereTokenizer"),
-    **dict.fromkeys(("gemma", "gemma2", "gemma3", "gemma3_text"), "GemmaTokenizer"),
-    **dict.fromkeys(("gpt_neox", "mamba", "mamba2", "olmoe"), "GPTNeoXTokenizer"),
-    **dict.fromkeys(("phi", "starcoder2"), "GPT2Tokenizer"),
-    **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next"), "Qwen2Tokenizer"),
-    **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text"), "Qwen3_5Tokenizer"),
+REGISTERED: dict[str, str] = {
     **dict.fromkeys(
         (
-            "ernie4_5", "ernie4_5_moe", "glm", "glm4", "glm4_moe", "granite", "granitemoe", "internlm2", "internlm3",
-            "ministral3", "mistral", "mixtral", "nemotron", "olmo2", "olmo3", "phi3", "phimoe", "stablelm",
+            "aya_vision", "cohere", "cohere2",
+        ),
+        "CohereTokenizer",
+    ),
+    **dict.fromkeys(
+        (
+            "blip-2", "codegen", "dbrx", "emu3", "gpt2", "gpt_neo", "gptj", "hyperclovax_vision_v2", "instructblip",
+            "instructblipvideo", "jais2", "opt", "phi", "starcoder2",
+        ),
+        "GPT2Tokenizer",
+    ),
+    **dict.fromkeys(
+        (
+            "falcon_mamba", "gpt_neox", "mamba", "mamba2", "mpt", "olmo", "olmoe", "rwkv", "xlstm",
+        ),
+        "GPTNeoXTokenizer",
+    ),
+    **dict.fromkeys(
+        (
+            "diffusion_gemma", "gemma", "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text",
+            "recurrent_gemma", "shieldgemma2", "t5gemma", "zaya",
+        ),
+        "GemmaTokenizer",
+    ),
+    **dict.fromkeys(
+        (
+            "idefics", "idefics2",
+        ),
+        "LlamaTokenizer",
+    ),
+    **dict.fromkeys(
+        (
+            "audioflamingo3", "colqwen2", "cosmos3_omni", "dots3_note", "fun_asr_nano", "hunyuan_vl", "internvl",
+            "lighton_ocr", "moss_transcribe_diarize", "ovis2", "qianfan_ocr", "qwen2", "qwen2_5_omni", "qwen2_5_vl",
+            "qwen2_audio", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_asr", "qwen3_moe", "qwen3_next", "qwen3_omni_moe",
+            "qwen3_vl", "qwen3_vl_moe", "vibevoice",
+        ),
+        "Qwen2Tokenizer",
+    ),
+    **dict.fromkeys(
+        (
+            "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen4_exp",
+        ),
+        "Qwen3_5Tokenizer",
+    ),
+    **dict.fromkeys(
+        (
+            "EvollaModel", "arctic", "aria", "beam", "bigbird_pegasus", "camembertv2-base", "canary", "chatlm",
+            "cohere_asr", "ernie4_5", "ernie4_5_moe", "flex_olmo", "fuyu", "glm", "glm4", "glm4_moe", "glm4_moe_lite",
+            "glm4v", "glm4v_moe", "glm_image", "glmasr", "got_ocr2", "gpt_bigcode", "gradium_phonon_tts", "granite",
+            "granitemoe", "granitemoehybrid", "granitemoeshared", "h2ovl_chat", "hyperclovax", "hyperclovax_vlm",
+            "internlm2", "internlm3", "iquestcoder", "jamba", "kimi_k25", "kimi_linear", "kosmos-2", "llava",
+            "llava_next", "mimo_v2_flash", "minicpm3", "minicpm_ocr", "minicpmv", "minicpmv4_6", "minicpmv4_7",
+            "minimax_m2", "ministral", "ministral3", "mistral", "mistral3", "mistral_large4", "mixtral", "modernbert",
+            "modernbert-decoder", "molmo", "molmo2", "nemo_speechlm", "nemotron", "nvfp4", "nystromformer", "olmo2",
+            "olmo3", "olmo_hybrid", "omniasr", "opencua", "openvla", "paddleocr_vl", "pegasus_x", "persimmon", "phi3",
+            "phi3_v", "phimoe", "pix2struct", "pixtral", "pocket_tts", "smolvlm", "stablelm", "step3_vl", "umt5",
+            "vipllava", "voxtral", "voxtral_realtime", "xlm-roberta-xl",
         ),
         AS_IT_IS,
     ),
 }  # fmt: skip
-"""Classes that Transformers registers for the `model_type`s that eredu knows."""
+"""Classes that Transformers registers by `model_type`, without those of `OTHERS`."""
 MISNAMED = frozenset(
     {
-        "ernie4_5", "ernie4_5_moe", "internlm2", "internlm3", "nemotron", "phi3", "phimoe", "qwen2", "qwen3_5",
-        "qwen3_5_moe", "qwen3_5_moe_text",
+        "arctic", "camembertv2-base", "chatlm", "cohere_asr", "ernie4_5", "ernie4_5_moe", "fuyu", "h2ovl_chat",
+        "hyperclovax", "hyperclovax_vision_v2", "hyperclovax_vlm", "internlm2", "internlm3", "iquestcoder", "jamba",
+        "llava", "llava_next", "minicpm3", "minicpmv", "minimax_m2", "modernbert", "modernbert-decoder", "molmo",
+        "molmo2", "nemotron", "nvfp4", "opencua", "openvla", "paddleocr_vl", "phi3", "phi3_v", "phimoe", "qwen2",
+        "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen4_exp", "siglip2", "smolvlm", "step3_vl", "vipllava",
     }
 )  # fmt: skip
 """`model_type`s whose registered class goes before the name in their files, which is known to be wrong."""
