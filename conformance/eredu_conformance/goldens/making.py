@@ -29,6 +29,9 @@ from eredu_conformance.zoo import ZooMember
 logging.set_verbosity_error()
 logging.disable_progress_bar()
 
+WITH_OWN_HEADS = ("deepseek_v3", "glm4_moe")
+"""Families whose heads Transformers runs itself, so that its fusion is compared with the one here."""
+
 Model = Any
 """A Transformers model: torch and Transformers are not there where the suite is type-checked."""
 
@@ -40,7 +43,7 @@ def make_golden(member: ZooMember) -> Golden:
         heads: dict[str, NDArray[np.float32]] = {}
         for after_norms in (True, False):
             heads |= _head_logits(member, model, before, after_norms=after_norms)
-        if member.model_type == "deepseek_v3" and member.heads:
+        if member.model_type in WITH_OWN_HEADS and member.heads:
             _compare_with_own_heads(member, model, heads)
     return Golden(
         name=member.name,
@@ -120,7 +123,7 @@ def _fused(
 
 
 def _compare_with_own_heads(member: ZooMember, model: Model, heads: dict[str, NDArray[np.float32]]) -> None:
-    """Transformers' own MTP model of DeepSeek V3 reads behind both norms; it must give what was put together here."""
+    """Transformers' own MTP model reads behind both norms; it must give what was put together here."""
     with tempfile.TemporaryDirectory() as place:
         model.config.name_or_path = str(member.write(Path(place)))
         # Transformers knows the heads by the releases' layer number.

@@ -19,7 +19,8 @@ from eredu_spec.rules import rules
 
 ROOT = installed_places().root
 ALONE = [fault for fault in ENGINE_FAULTS if fault.rule not in {other.rule for other in FAULTS}]
-"""Faults of rules that the reference cannot break: these kills are part of every run."""
+"""Faults of rules that the reference cannot break: one kill of each rule is part of every run."""
+FIRST = list({fault.rule: fault for fault in reversed(ALONE)}.values())
 
 
 def named(fault: EngineFault) -> str:
@@ -38,14 +39,14 @@ def test_names_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("fault", ALONE, ids=named)
+@pytest.mark.parametrize("fault", FIRST, ids=named)
 def test_the_killer_of_a_fault_that_the_reference_cannot_have(fault: EngineFault) -> None:
     killed = run_killer(fault, ROOT)
     assert killed.killed, killed.output
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("fault", [fault for fault in ENGINE_FAULTS if fault not in ALONE], ids=named)
+@pytest.mark.parametrize("fault", [fault for fault in ENGINE_FAULTS if fault not in FIRST], ids=named)
 def test_the_killer_of_a_fault(fault: EngineFault) -> None:
     killed = run_killer(fault, ROOT)
     assert killed.killed, killed.output

@@ -20,6 +20,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXPECTED = ROOT / "eredu_conformance" / "subjects" / "mlx_lm_expected.toml"
 
 
+@pytest.mark.nightly
 def test_expected_failures_are_what_fails() -> None:
     report = conduct(
         SubjectSource(name="mlx-lm"),

@@ -47,6 +47,7 @@ def test_a_shared_target_gives_the_evidence_of_a_whole_one(
         assert [e for _, e in shared.path] == pytest.approx([e for _, e in whole.path], abs=1e-2)
 
 
+@pytest.mark.nightly
 def test_a_lost_share_ends_with_the_evidence_so_far(launch: Callable[..., Any], models: tuple[str, ...]) -> None:
     launched = launch(2, *ARGUMENTS, "--tokens", "32", "--shard", "tensor", models=models, dying=1)
     assert "a rank that holds a part of the target is lost" in " ".join(launched.stderr.split())

@@ -140,13 +140,18 @@ def _head(draw: Drawer, body: Tensors, number: int, *, indexed: bool) -> Tensors
     }
 
 
-def deepseek_v3(heads: int = 1) -> ZooMember:
-    """DeepSeek V3 with `heads` prediction heads (the releases have one)."""
-    draw = Drawer(6)
+def latent_tensors(draw: Drawer, heads: int) -> tuple[Tensors, Tensors]:
+    """Tensors of a target with latent attention and grouped experts, and of its heads."""
     body = _body(draw, indexed=False)
     head: Tensors = {}
     for number in range(heads):
         head |= _head(draw, body, number, indexed=False)
+    return body, head
+
+
+def deepseek_v3(heads: int = 1) -> ZooMember:
+    """DeepSeek V3 with `heads` prediction heads (the releases have one)."""
+    body, head = latent_tensors(Drawer(6), heads)
     config = _config("deepseek_v3", "DeepseekV3ForCausalLM", heads)
     return ZooMember(
         name="deepseek-v3", config=config, body=body, head=head, heads=heads, head_decoder=layer_behind_the_last,
@@ -185,9 +190,8 @@ def layer_behind_the_last(member: ZooMember, stage: int) -> HeadDecoder:
         if name.startswith(prefix) and name not in fusion
     }
     body = {outside.get(name, f"model.layers.0.{name}"): array for name, array in own.items()}
-    return HeadDecoder(
-        fusion, body, {"num_hidden_layers": 1, "first_k_dense_replace": 0, "num_nextn_predict_layers": 0}
-    )
+    changed = {"num_hidden_layers": 1, "first_k_dense_replace": 0, "num_nextn_predict_layers": 0}
+    return HeadDecoder(fusion, body, changed | {"mlp_layer_types": ["sparse"]})
 
 
 PLACE = 3
