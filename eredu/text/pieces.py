@@ -6,8 +6,9 @@ alphabets are known, and they cover byte-level BPE and SentencePiece; any other 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -24,6 +25,10 @@ class Alphabet(Enum):
     """Each character stands for one byte (GPT-2's table)."""
     SENTENCEPIECE = "sentencepiece"
     """Plain text with U+2581 for a space; `<0xNN>` spells a single byte."""
+    PLAIN = "plain"
+    """Plain text."""
+    METASPACE = "metaspace"
+    """Plain text with U+2581 for a space, and no bytes; of the first token, all such spaces are dropped."""
 
 
 def _byte_level_table() -> dict[str, int]:
@@ -46,26 +51,45 @@ class TokenPieces:
         alphabet: How their strings spell bytes.
         strip_leading_space: Whether the space that SentencePiece puts before a text is dropped again at its start.
         hide_special: Whether special ids contribute no text.
+        spellings: Added tokens as they are decoded, where that is not their string.
     """
 
     vocabulary: Vocabulary
     alphabet: Alphabet
     strip_leading_space: bool = False
     hide_special: bool = True
+    spellings: Mapping[int, str] = field(default_factory=dict, repr=False)
 
-    def bytes_of(self, token_id: int) -> bytes:
-        """Text bytes of one id, empty for a hidden one. Raises `TokenizerError` for an id without a token."""
+    def hides(self, token_id: int) -> bool:
+        """Whether an id contributes no text because it is special."""
+        return self.hide_special and token_id in self.vocabulary.special_ids
+
+    def ends_start(self, token_id: int) -> bool:
+        """Whether what comes behind an id is no longer the start: any that is shown, or any with text."""
+        if self.alphabet is Alphabet.METASPACE:
+            return not self.hides(token_id)
+        return bool(self.bytes_of(token_id))
+
+    def bytes_of(self, token_id: int, *, at_start: bool = False) -> bytes:
+        """Text bytes of one id, empty for a hidden one. Raises `TokenizerError` for an id without a token.
+
+        Args:
+            token_id: The id.
+            at_start: Whether no text came before it, so that the space that SentencePiece put there is dropped.
+        """
         token = self.vocabulary.token(token_id)
         if token is None:
             raise TokenizerError(
                 f"id {token_id} has no token: the tokenizer assigns ids below {self.vocabulary.size}, and padding "
                 "rows of the model must never be sampled"
             )
-        if self.hide_special and token_id in self.vocabulary.special_ids:
+        if self.hides(token_id):
             return b""
-        if token_id in self.vocabulary.added_ids:
-            return token.encode()
-        return _BYTES_IN[self.alphabet](token)
+        token = self.spellings.get(token_id, token)
+        if at_start and self.alphabet is Alphabet.METASPACE and self.strip_leading_space:
+            token = token.replace(METASPACE, "")
+        spelled = _BYTES_IN[self.alphabet](token)
+        return spelled.removeprefix(b" ") if at_start and self.strip_leading_space else spelled
 
 
 def _byte_level_bytes(token: str) -> bytes:
@@ -76,25 +100,57 @@ def _byte_level_bytes(token: str) -> bytes:
 
 
 def _sentencepiece_bytes(token: str) -> bytes:
-    return BYTE_PIECES.get(token) or token.replace(METASPACE, " ").encode()
+    byte = _BYTE.fullmatch(token)
+    return bytes([int(byte[1], 16)]) if byte else _metaspace_bytes(token)
 
 
-_BYTES_IN = {Alphabet.BYTE_LEVEL: _byte_level_bytes, Alphabet.SENTENCEPIECE: _sentencepiece_bytes}
+def _metaspace_bytes(token: str) -> bytes:
+    return token.replace(METASPACE, " ").encode()
 
 
-def pieces_of_decoder(vocabulary: Vocabulary, decoder: Mapping[str, Any] | None) -> TokenPieces:
-    """Pieces for the `decoder` of a tokenizer.json. Raises `TokenizerError` for a decoder of another kind."""
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2}|\+[0-9A-Fa-f])>")
+"""What the library takes for a byte: two hexadecimal digits, or a sign and one."""
+_BYTES_IN: Mapping[Alphabet, Callable[[str], bytes]] = {
+    Alphabet.PLAIN: str.encode,
+    Alphabet.BYTE_LEVEL: _byte_level_bytes,
+    Alphabet.SENTENCEPIECE: _sentencepiece_bytes,
+    Alphabet.METASPACE: _metaspace_bytes,
+}
+
+
+def pieces_of_decoder(
+    vocabulary: Vocabulary, decoder: Mapping[str, Any] | None, spellings: Mapping[int, str] | None = None
+) -> TokenPieces:
+    """Pieces for the `decoder` of a tokenizer.json. Raises `TokenizerError` for a decoder of another kind.
+
+    Args:
+        vocabulary: The ids.
+        decoder: The decoder, None where there is none.
+        spellings: Added tokens as they are decoded, where that is not their string.
+    """
     steps = [] if decoder is None else decoder["decoders"] if decoder.get("type") == "Sequence" else [decoder]
-    if any(step["type"] == "ByteLevel" for step in steps) and len(steps) == 1:
-        return TokenPieces(vocabulary, Alphabet.BYTE_LEVEL)
+    kinds, spelled = [step["type"] for step in steps], spellings or {}
+    if kinds == ["ByteLevel"]:
+        return TokenPieces(vocabulary, Alphabet.BYTE_LEVEL, spellings=spelled)
     if steps and all(_is_sentencepiece_step(step) for step in steps):
-        strips = any(step["type"] == "Strip" or _metaspace_strips(step) for step in steps)
-        return TokenPieces(vocabulary, Alphabet.SENTENCEPIECE, strip_leading_space=strips)
-    given = " + ".join(str(step.get("type")) for step in steps) or "none"
+        if kinds == ["Metaspace"]:
+            strips = steps[0].get("prepend_scheme", "always") != "never"
+            return TokenPieces(vocabulary, Alphabet.METASPACE, strip_leading_space=strips, spellings=spelled)
+        if kinds == ["Fuse"]:
+            return TokenPieces(vocabulary, Alphabet.PLAIN, spellings=spelled)
+        if kinds in (["Replace"], ["Replace", "Fuse"]):
+            return TokenPieces(vocabulary, Alphabet.METASPACE, spellings=spelled)
+        if kinds in _SENTENCEPIECE:
+            strips = "Strip" in kinds
+            return TokenPieces(vocabulary, Alphabet.SENTENCEPIECE, strip_leading_space=strips, spellings=spelled)
+    given = " + ".join(map(str, kinds)) or "none"
     raise TokenizerError(
         f"the tokenizer's decoder is {given}; eredu streams text for the ByteLevel decoder and for SentencePiece "
-        "decoders (Replace or Metaspace, ByteFallback, Fuse, Strip of one leading space)"
+        "decoders (Metaspace, or Replace, ByteFallback and Fuse, with or without a Strip of one leading space)"
     )
+
+
+_SENTENCEPIECE = (["Replace", "ByteFallback", "Fuse"], ["Replace", "ByteFallback", "Fuse", "Strip"])
 
 
 def _is_sentencepiece_step(step: Mapping[str, Any]) -> bool:
@@ -109,7 +165,3 @@ def _is_sentencepiece_step(step: Mapping[str, Any]) -> bool:
             return bool(step.get("replacement") == METASPACE)
         case _:
             return False
-
-
-def _metaspace_strips(step: Mapping[str, Any]) -> bool:
-    return bool(step["type"] == "Metaspace") and step.get("prepend_scheme", "always") != "never"

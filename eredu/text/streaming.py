@@ -31,14 +31,13 @@ class Detokenizer:
 
     def advance(self, token: int) -> tuple[Detokenizer, str]:
         """State after `token`, and the characters that it completed. Raises `TokenizerError` for a padding id."""
-        fresh = self.pieces.bytes_of(token)
+        fresh = self.pieces.bytes_of(token, at_start=self.at_start)
+        at_start = self.at_start and not self.pieces.ends_start(token)
         if not fresh:
-            return self, ""
-        if self.at_start and self.pieces.strip_leading_space:
-            fresh = fresh.removeprefix(b" ")
+            return (self if at_start == self.at_start else replace(self, at_start=at_start)), ""
         waiting = self.pending + fresh
         text, consumed = codecs.utf_8_decode(waiting, "replace", False)  # noqa: FBT003 (it takes no keyword)
-        return replace(self, pending=waiting[consumed:], at_start=False), text
+        return replace(self, pending=waiting[consumed:], at_start=at_start), text
 
     def finish(self) -> tuple[Detokenizer, str]:
         """State without pending bytes, and what they come to at the end of the output: U+FFFD or nothing."""

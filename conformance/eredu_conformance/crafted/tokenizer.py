@@ -43,8 +43,12 @@ def tokenizer_json(vocabulary: int, eos: int | None) -> dict[str, Any]:
 
 
 def tokenizer_config(context_limit: int, eos: int | None) -> dict[str, Any]:
-    """The content of tokenizer_config.json. The chat template joins the messages and adds nothing."""
+    """The content of tokenizer_config.json. The chat template joins the messages and adds nothing.
+
+    Roles that no id has are null: without a word, some of Transformers' classes would add a token for each.
+    """
     config: dict[str, Any] = {
+        **dict.fromkeys(("bos_token", "eos_token", "unk_token", "pad_token"), None),
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": context_limit,
         "clean_up_tokenization_spaces": False,

@@ -291,6 +291,8 @@ def test_a_file_that_was_left_beside_plain_weights_counts_for_nothing(tmp_path: 
 
 def test_settings_that_are_no_object_are_refused(tmp_path: Path) -> None:
     wrong: list[dict[str, Any]] = [{"quantization_config": "fp8"}, {"quantization": {"group_size": 64}}]
+    sizes: list[Any] = [None, [], 0, True, "64"]
+    wrong += [{"quantization": {"group_size": size, "bits": 4}} for size in sizes]
     for number, said in enumerate(wrong):
         directory = write_packed(tmp_path / str(number), said, {})
         with pytest.raises(CheckpointError, match="expected"):

@@ -25,6 +25,8 @@ PARSERS = {"load", "loads", "JSONDecoder", "raw_decode"}
 
 def parses_json(text: str) -> bool:
     """Whether a module's text parses JSON by the standard library, under whatever name it was imported."""
+    if "json" not in text:
+        return False
     tree = ast.parse(text)
     modules, functions = set[str](), set[str]()
     for node in ast.walk(tree):
@@ -40,9 +42,10 @@ def parses_json(text: str) -> bool:
 
 def splits_at_more_than_line_feeds(text: str) -> bool:
     """Whether a module that reads JSON lines splits text where Python sees a line end: at U+2028, U+0085 and more."""
-    reads_json = "json_reading" in text or parses_json(text)
-    return reads_json and any(
-        isinstance(node, ast.Attribute) and node.attr == "splitlines" for node in ast.walk(ast.parse(text))
+    return (
+        "splitlines" in text
+        and ("json_reading" in text or parses_json(text))
+        and any(isinstance(node, ast.Attribute) and node.attr == "splitlines" for node in ast.walk(ast.parse(text)))
     )
 
 
