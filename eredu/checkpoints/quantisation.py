@@ -83,6 +83,7 @@ def read_quantisation(config: ModelConfig, tensors: Collection[StoredTensor]) ->
     for key in (MLX_KEY, QUANTIZATION):
         settings = settings_under(config, key)
         if settings is not None and "bits" in settings and "quant_method" not in settings and packed is None:
+            _require_whole(config, key, settings)
             return Quantisation(mlx_words(settings), by_mlx=settings)
         if settings is not None and key == MLX_KEY:
             given = ", ".join(sorted(settings))[:80] or "nothing"
@@ -100,6 +101,15 @@ def read_quantisation(config: ModelConfig, tensors: Collection[StoredTensor]) ->
         what = f"{said.place} says that the weights are quantised by {said.words}{how}"
         return Quantisation(said.words, unread=_refusal(what))
     return _eight_bits(config, tensors, said)
+
+
+def _require_whole(config: ModelConfig, key: str, settings: Mapping[str, Any]) -> None:
+    for name in ("bits", "group_size"):
+        value = settings.get(name)
+        if type(value) is not int or value <= 0:
+            raise CheckpointError(
+                f"{config.path} gives {name} of {key} as {str(value)[:60]}; expected a whole number above 0"
+            )
 
 
 def require_settings(config: ModelConfig, quantisation: Quantisation | None, tensors: Collection[StoredTensor]) -> None:

@@ -43,6 +43,10 @@ Weights come from exactly the files that `model.safetensors.index.json` names, o
 (`mtp.safetensors`, `optiq/mtp.safetensors`, `mtp/weights.safetensors`) is looked at, and counts as the head if all its
 tensors are: named `mtp.…`, `language_model.mtp.…` or as the family's layers behind the last, or without `mtp.` and
 together the whole head. Any other file is a stray, and is not read.
+
+How weights are quantised `quantization` (MLX's), `quantization_config` or `compression_config` in config.json says,
+else a file beside it: `hf_quant_config.json`, `quantize_config.json`, `quant_config.json`, `quanto_qmap.json` or
+`quantization_map.json`, unless all tensors are plain floats. Where nobody says, the names and types of the tensors do.
 """
 _OPENED: list[set[str]] = []
 _READ: list[set[str]] = []

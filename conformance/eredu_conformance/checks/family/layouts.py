@@ -8,7 +8,7 @@ from eredu_conformance.checks.check import Check
 from eredu_conformance.checks.family.places import family_check, outputs_apart, parted, published, text, written
 from eredu_conformance.checks.finding import Observation
 from eredu_conformance.checks.subject_session import SubjectSession
-from eredu_conformance.zoo import CONVERSIONS, MEMBERS, Parts, write_converted, zoo_member
+from eredu_conformance.zoo import CONVERSIONS, MEMBERS, Parts, Precision, write_converted, zoo_member
 
 TOKENS = 10
 DEPTH = 3
@@ -21,7 +21,7 @@ def checks() -> Iterator[Check]:
             "layouts",
             family,
             rule="verify.greedy-argmax",
-            about="Shards and plain conversions give the published output; quantised ones their own, heads or not.",
+            about="Shards and plain conversions give the published output, packed and fp8 ones one of their own.",
             run=_layouts,
         )
 
@@ -41,6 +41,10 @@ def _layouts(family: str, session: SubjectSession, seed: int) -> Observation:  #
             session,
             f"{family}-{name}",
             lambda place, how=conversion: write_converted(member, place, how),  # type: ignore[misc]
+        )
+    if member.fp8 is not None:
+        directories["fp8"] = written(
+            session, f"{family}-fp8", lambda place: member.write(place, precision=Precision.FP8)
         )
     for name, directory in directories.items():
         model = fresh_model(directory)
