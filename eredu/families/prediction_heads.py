@@ -80,15 +80,21 @@ class PredictionHeads:
 
     @classmethod
     def of(
-        cls, stages: Sequence[Stage], parts: TargetParts, tensors: HeadTensors, *, depth: int = ITERATED_PROPOSALS
+        cls,
+        stages: Sequence[Stage],
+        parts: TargetParts,
+        tensors: HeadTensors,
+        *,
+        depth: int = ITERATED_PROPOSALS,
+        wiring: Wiring = AFTER_NORMS,
     ) -> PredictionHeads:
-        """Heads with the wiring that their checkpoint states, or behind both norms until a probe settles it.
+        """Heads with the wiring that their checkpoint states, or the family's until a probe settles it.
 
         They are iterated to `depth` proposals a round where there are fewer stages.
         """
         stated = stated_wiring(tensors.config)
         traits = HeadTraits(len(stages), max(len(stages), depth), iterable=True, settled=stated is not None)
-        return cls(tuple(stages), parts.norm, traits, stated or AFTER_NORMS)
+        return cls(tuple(stages), parts.norm, traits, stated or wiring)
 
     @property
     def modules(self) -> tuple[StoredModule, ...]:

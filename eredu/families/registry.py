@@ -19,12 +19,13 @@ from eredu.families.gemma import facts as gemma
 from eredu.families.glm import facts as glm
 from eredu.families.inkling import facts as inkling
 from eredu.families.llama import facts as llama
+from eredu.families.mimo import facts as mimo
 from eredu.families.muse import facts as muse
 from eredu.families.nemotron import facts as nemotron
 from eredu.families.plain import facts as plain
 from eredu.families.qwen import facts as qwen
 
-FOLDERS = (plain, llama, gemma, muse, qwen, nemotron, inkling, glm, deepseek, deepseek_v4)
+FOLDERS = (plain, llama, gemma, muse, qwen, nemotron, inkling, glm, mimo, deepseek, deepseek_v4)
 FAMILIES: tuple[Family, ...] = tuple(family for folder in FOLDERS for family in folder.FAMILIES)
 
 MODEL_TYPES = {name: family for family in FAMILIES for name in (*family.model_types, *family.assistants)}

@@ -11,6 +11,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,16 @@ from transformers.utils import logging
 from eredu_conformance.goldens.golden import PROMPT, ROWS, Golden, fingerprint, head_golden_name
 from eredu_conformance.goldens.one_layer import head_decoder
 from eredu_conformance.zoo import ZooMember
+from eredu_conformance.zoo.member import HeadDecoder
 
 logging.set_verbosity_error()
 logging.disable_progress_bar()
 
 WITH_OWN_HEADS = ("deepseek_v3", "glm4_moe")
 """Families whose heads Transformers runs itself, so that its fusion is compared with the one here."""
+
+AS_ANOTHER = {"mimo": {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]}}
+"""Families that Transformers has no code for, and whose released code derives from that of one it has, unchanged."""
 
 Model = Any
 """A Transformers model: torch and Transformers are not there where the suite is type-checked."""
@@ -58,7 +63,8 @@ def make_golden(member: ZooMember) -> Golden:
 def _loaded(member: ZooMember) -> Iterator[Model]:
     """The member as Transformers loads it from its directory; no tensor of the target may be missing or unused."""
     with tempfile.TemporaryDirectory() as place:
-        directory = member.write(Path(place))
+        named = {**member.config, **AS_ANOTHER.get(member.model_type, {})}
+        directory = replace(member, config=named).write(Path(place))
         model, report = AutoModelForCausalLM.from_pretrained(
             directory, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
         )
@@ -97,9 +103,9 @@ def _head_logits(
     for stage in range(member.heads):
         tokens = torch.tensor(PROMPT[1 + stage :])
         rows = rows[: tokens.shape[0]]
-        alone, fusion = head_decoder(member, stage)
+        alone, head = head_decoder(member, stage)
         with _loaded(alone) as decoder:
-            x = _fused(member, fusion, model.get_input_embeddings()(tokens), rows)
+            x = _fused(member, head, model.get_input_embeddings()(tokens), rows)
             rows, logits = _run(decoder, inputs_embeds=x[None])
             if after_norms:
                 rows = _final_norm(decoder)(rows)
@@ -107,19 +113,17 @@ def _head_logits(
     return found
 
 
-def _fused(
-    member: ZooMember, fusion: tuple[str, str, str], embedded: torch.Tensor, hidden: torch.Tensor
-) -> torch.Tensor:
-    """Projection · [norm(embedding); norm(hidden)], shape (rows, hidden size)."""
+def _fused(member: ZooMember, head: HeadDecoder, embedded: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+    """Projection · [norm(embedding); norm(hidden)], or with the halves the other way round; (rows, hidden size)."""
     text = member.config.get("text_config", member.config)
     eps = text.get("rms_norm_eps", text.get("layer_norm_epsilon"))
     offset = 1.0 if member.offset_norms else 0.0
-    weights = [torch.from_numpy(member.head[name]) for name in fusion]
+    weights = [torch.from_numpy(member.head[name]) for name in head.fusion]
     halves = [
         x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * (weight + offset)
         for x, weight in zip((embedded, hidden), weights[:2], strict=True)
     ]
-    return torch.cat(halves, dim=-1) @ weights[2].T
+    return torch.cat(halves[::-1] if head.hidden_first else halves, dim=-1) @ weights[2].T
 
 
 def _compare_with_own_heads(member: ZooMember, model: Model, heads: dict[str, NDArray[np.float32]]) -> None:

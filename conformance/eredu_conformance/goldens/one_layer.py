@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from eredu_conformance.zoo import ZooMember
+from eredu_conformance.zoo.member import HeadDecoder
 
 
-def head_decoder(member: ZooMember, stage: int) -> tuple[ZooMember, tuple[str, str, str]]:
-    """Layers, final norm and output projection of one stage as a checkpoint, and the names of the fusion in front."""
+def head_decoder(member: ZooMember, stage: int) -> tuple[ZooMember, HeadDecoder]:
+    """Layers, final norm and output projection of one stage as a checkpoint, and what it was made of."""
     if member.head_decoder is None:
         raise ValueError(f"{member.name} has no prediction heads")
     decoder = member.head_decoder(member, stage)
@@ -24,4 +25,4 @@ def head_decoder(member: ZooMember, stage: int) -> tuple[ZooMember, tuple[str, s
     else:
         config |= decoder.changed
     alone = replace(member, name=f"{member.name}-head", config=config, body=decoder.body, head={}, heads=0)
-    return alone, decoder.fusion
+    return alone, decoder

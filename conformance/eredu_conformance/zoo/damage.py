@@ -83,7 +83,7 @@ def _cut(head: Tensors) -> Tensors:
 
 def _first_matrix(head: Tensors) -> str:
     """The projection that fuses embedding and hidden state."""
-    return next(name for name in head if name.endswith(("fc.weight", "eh_proj.weight")))
+    return next(name for name in head if name.endswith(("fc.weight", "eh_proj.weight", "input_proj.weight")))
 
 
 _HEADS: dict[Damage, Callable[[Tensors], Tensors]] = {

@@ -36,11 +36,13 @@ class HeadDecoder:
         fusion: Full names of the embedding norm, the hidden norm and the projection in front of it.
         body: The decoder's tensors under their published names.
         changed: What its config says otherwise than the member's.
+        hidden_first: Whether the projection reads the hidden state in front of the embedding.
     """
 
     fusion: tuple[str, str, str]
     body: Tensors
     changed: Mapping[str, Any]
+    hidden_first: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

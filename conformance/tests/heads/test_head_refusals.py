@@ -34,8 +34,8 @@ HEADERS_SHOW = {
 WEIGHTS_SHOW = {
     Damage.HEAD_ZERO: "never trained",
     Damage.HEAD_CONSTANT: "never trained",
-    Damage.HEAD_NAN: r"NaN or infinity in (fc|eh_proj)\.weight",
-    Damage.HEAD_WRONG_SHAPE: r"another shape for (fc|eh_proj)\.weight",
+    Damage.HEAD_NAN: r"NaN or infinity in (fc|eh_proj|input_proj)\.weight",
+    Damage.HEAD_WRONG_SHAPE: r"another shape for (fc|eh_proj|input_proj)\.weight",
 }
 
 
@@ -83,8 +83,9 @@ def test_a_missing_tensor_is_named(member: ZooMember, tmp_path: Path) -> None:
 
 def test_a_stray_tensor_is_named(member: ZooMember, tmp_path: Path) -> None:
     """A tensor that no parameter takes, such as another family's in the same layer, is never left aside."""
-    norm = next(name for name in member.head if name.endswith(("hnorm.weight", "pre_fc_norm_hidden.weight")))
-    stray = norm.replace("hnorm", "stray").replace("pre_fc_norm_hidden", "stray")
+    assert member.head_decoder is not None
+    norm = member.head_decoder(member, 0).fusion[1]
+    stray = f"{norm.removesuffix('.weight').rpartition('.')[0]}.stray.weight"
     head = {**member.head, stray: member.head[norm]}
     with pytest.raises(CheckpointError, match=r"also holds .*stray\.weight"):
         load(replace(member, head=head).write(tmp_path))
@@ -118,10 +119,11 @@ def test_another_family_s_tensors_are_no_head(member: ZooMember, tmp_path: Path)
 
 
 def test_heads_of_another_target_are_refused(member: ZooMember, tmp_path: Path) -> None:
-    fusion = next(name for name in member.head if name.endswith(("fc.weight", "eh_proj.weight")))
+    assert member.head_decoder is not None
+    fusion = member.head_decoder(member, 0).fusion[2]
     head = {name: array[..., :-1] if name == fusion else array for name, array in member.head.items()}
     target = replace(member, head={}).write(tmp_path / "target")
-    with pytest.raises(CheckpointError, match=r"another shape for (fc|eh_proj)\.weight"):
+    with pytest.raises(CheckpointError, match=r"another shape for (fc|eh_proj|input_proj)\.weight"):
         load(target, head=write_head(replace(member, head=head), tmp_path / "head", layout="pt"))
 
 

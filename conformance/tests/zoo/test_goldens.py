@@ -12,7 +12,6 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from eredu.checkpoints.wiring import Wiring
 from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.load import load_target
 from eredu.mlx.models import FittedModel
@@ -78,8 +77,8 @@ def test_head_logits_are_those_of_transformers(
     name: str, feed: str, after_norms: bool, loaded: Callable[[str], LoadedCheckpoint]
 ) -> None:
     checkpoint, golden = loaded(name), golden_named(name)
-    wiring = Wiring(hidden_after_norm=after_norms, chain_after_norm=after_norms)
     assert checkpoint.heads is not None
+    wiring = replace(checkpoint.heads.wiring, hidden_after_norm=after_norms, chain_after_norm=after_norms)
     heads: Any = replace(checkpoint.heads, wiring=wiring)
     _, record = _target(checkpoint).new_cache().feed_recorded(checkpoint.model, mx.array(PROMPT, dtype=mx.uint32))
     hidden = heads.hidden(record)
