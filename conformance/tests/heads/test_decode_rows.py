@@ -137,7 +137,7 @@ def test_long_prompts_cross_the_boundaries_of_chunked_forms(model: LanguageModel
     np.testing.assert_allclose(chunked, whole, atol=CHUNK_TOLERANCE, rtol=CHUNK_TOLERANCE)
 
 
-@pytest.mark.parametrize("bucket", [4, 32])
+@pytest.mark.parametrize("bucket", [4, pytest.param(32, marks=pytest.mark.nightly)])
 def test_padded_attention_is_exact_attention(model: LanguageModel, bucket: int) -> None:
     exact, padded = new_cache(model), new_cache(model, bucket)
     generator = np.random.default_rng(bucket)

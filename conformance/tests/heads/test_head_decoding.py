@@ -129,8 +129,17 @@ def held_in(caches: Any) -> list[NDArray[np.float32]]:
 
 
 # rule: verify.greedy-argmax, verify.coupled-shared-vector, rollback.exact-state
-@pytest.mark.parametrize("rule", ["greedy", "coupled"])
-@pytest.mark.parametrize("count", [1, LATER(2), DEPTH])
+@pytest.mark.parametrize(
+    ("rule", "count"),
+    [
+        ("greedy", 1),
+        LATER("greedy", 2),
+        ("greedy", DEPTH),
+        LATER("coupled", 1),
+        LATER("coupled", 2),
+        ("coupled", DEPTH),
+    ],
+)
 def test_tokens_are_the_plain_ones_with_rejections_at_every_row(
     deep: LoadedCheckpoint, plain: Plain, rule: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
