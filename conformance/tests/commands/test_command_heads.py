@@ -52,12 +52,11 @@ def test_a_target_s_own_heads_propose(eredu_command: Callable[..., Any], model: 
     assert with_heads["tokens"] == without["tokens"]
 
 
-@pytest.mark.parametrize("layout", ["mlx", "pt"])
 def test_heads_in_a_directory_propose(
-    eredu_command: Callable[..., Any], member: ZooMember, model: str, tmp_path: Path, layout: str
+    eredu_command: Callable[..., Any], member: ZooMember, model: str, tmp_path: Path
 ) -> None:
     bare = str(replace(member, head={}).write(tmp_path / "bare"))
-    head = str(write_head(member, tmp_path / "head", layout=layout))
+    head = str(write_head(member, tmp_path / "head"))
     assert generated(eredu_command, "-m", bare)["mtp"] is False
     beside = generated(eredu_command, "-m", bare, "--head", head)
     assert (beside["mtp"], beside["head"]) == (True, head)
