@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from eredu.contract.options import USUAL_PROPOSALS
+from eredu.engine import probe
 from eredu_conformance.zoo import Damage, ZooMember, write_damaged, write_head, zoo_member
 
 LENGTH = 24
@@ -133,12 +134,15 @@ def test_inspect_reads_a_directory_of_heads(
     assert not said
 
 
-def test_inspect_probes(eredu_command: Callable[..., Any], model: str, tmp_path: Path) -> None:
+def test_inspect_probes(
+    eredu_command: Callable[..., Any], model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "ANSWER", probe.ANSWER[:300])
     ran = eredu_command("inspect", model, "--probe", "--json")
-    probe = json.loads(ran.stdout)["probe"]
-    assert probe["stated"] == "hidden after norm, embedding first, chain after norm"
-    assert len(probe["wirings"]) == 8
-    assert len(probe["depths"]) == 8
+    report = json.loads(ran.stdout)["probe"]
+    assert report["stated"] == "hidden after norm, embedding first, chain after norm"
+    assert len(report["wirings"]) == 8
+    assert len(report["depths"]) == 8
     assert [path.suffix for path in (tmp_path / "cache" / "probes").iterdir()] == [".json"]
     shown = eredu_command("inspect", model, "--probe").stdout
     for part in ("Probe of the head", "stated", "norms shifted once less", "hidden first"):

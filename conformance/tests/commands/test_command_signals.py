@@ -87,8 +87,9 @@ def await_end(process: int) -> None:
     raise AssertionError(f"process {process} lives on")
 
 
-@pytest.mark.parametrize("arguments", [("inspect", "tiny-qwen3.5"), ("inspect", "tiny-qwen3.5", "--json")])
-def test_standard_output_that_is_full_is_one_line(arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("form", [[], pytest.param(["--json"], marks=pytest.mark.nightly)])
+def test_standard_output_that_is_full_is_one_line(form: list[str]) -> None:
+    arguments = ["inspect", "tiny-qwen3.5", *form]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2

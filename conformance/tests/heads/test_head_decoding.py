@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import mlx.core as mx
@@ -17,7 +18,7 @@ from eredu.contract.options import GenerationOptions, MtpSchedulerOptions, Sampl
 from eredu.drafters.head_state import HeadState
 from eredu.engine.checkpoint import LoadedCheckpoint
 from eredu.engine.executor import MlxExecutor
-from eredu.engine.mlx_backend import Assistant, MlxBackend
+from eredu.engine.mlx_backend import MlxBackend
 from eredu.loaded import LoadedModel
 from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.placement import Placement
@@ -70,17 +71,28 @@ def decode(
     rule: str,
     count: int,
     prompt: tuple[int, ...] = PROMPT,
-    drafter: Assistant | None = None,
+    *,
+    length: int = LENGTH,
     **settings: Any,
 ) -> GenerationResult:
     """Decode with `count` proposals a round."""
-    request = PreparedRequest(prompt=prompt, options=options_of(rule, count))
-    return model_of(checkpoint).generate_prepared_chat_mtp(request, drafter, **settings)
+    request = PreparedRequest(prompt=prompt, options=options_of(rule, count, length))
+    return model_of(checkpoint).generate_prepared_chat_mtp(request, **settings)
 
 
-def decode_plainly(checkpoint: LoadedCheckpoint, rule: str, prompt: tuple[int, ...] = PROMPT) -> GenerationResult:
-    request = PreparedRequest(prompt=prompt, options=options_of(rule, 0))
-    return model_of(checkpoint).generate_prepared_chat([request]).results[0]
+Plain = Callable[..., GenerationResult]
+
+
+@pytest.fixture(scope="module")
+def plain(checkpoint: LoadedCheckpoint) -> Plain:
+    """Plain decoding of a prompt under a rule, each once."""
+
+    @cache
+    def decoded(rule: str, prompt: tuple[int, ...] = PROMPT, length: int = LENGTH) -> GenerationResult:
+        request = PreparedRequest(prompt=prompt, options=options_of(rule, 0, length))
+        return model_of(checkpoint).generate_prepared_chat([request]).results[0]
+
+    return decoded
 
 
 def script(patch: pytest.MonkeyPatch, plain: GenerationResult, count: int) -> None:
@@ -108,7 +120,7 @@ def stages_of(sequence: Any) -> Any:
 def held_in(caches: Any) -> list[NDArray[np.float32]]:
     """All rows and states of caches, up to their length."""
     found: list[NDArray[np.float32]] = []
-    for part in (part for cache in caches for part in getattr(cache, "caches", [cache])):
+    for part in (part for layer in caches for part in getattr(layer, "caches", [layer])):
         if hasattr(part, "offset"):
             found += [np.array(rows[..., : part.offset, :]) for rows in (part.keys, part.values)]
         else:
@@ -120,29 +132,30 @@ def held_in(caches: Any) -> list[NDArray[np.float32]]:
 @pytest.mark.parametrize("rule", ["greedy", "coupled"])
 @pytest.mark.parametrize("count", [1, LATER(2), DEPTH])
 def test_tokens_are_the_plain_ones_with_rejections_at_every_row(
-    deep: LoadedCheckpoint, rule: str, count: int, monkeypatch: pytest.MonkeyPatch
+    deep: LoadedCheckpoint, plain: Plain, rule: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = decode_plainly(deep, rule)
+    due = plain(rule)
     unscripted = decode(deep, rule, count)
-    script(monkeypatch, plain, count)
+    script(monkeypatch, due, count)
     scripted = decode(deep, rule, count)
-    assert unscripted.tokens == scripted.tokens == plain.tokens
-    assert len(plain.tokens) == LENGTH
-    assert len(set(plain.tokens)) > LENGTH / 5, "the output must not settle on a loop"
+    assert unscripted.tokens == scripted.tokens == due.tokens
+    assert len(due.tokens) == LENGTH
+    assert len(set(due.tokens)) > LENGTH / 5, "the output must not settle on a loop"
     for result in (unscripted, scripted):
         result.statistics.check()
     lengths = {length for length, rounds in enumerate(scripted.statistics.rounds_by_length) if rounds}
     assert lengths == set(range(count + 1)), "every number of accepted proposals must occur"
 
 
-def test_no_proposals_leave_the_heads_alone(deep: LoadedCheckpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = decode_plainly(deep, "greedy")
+def test_no_proposals_leave_the_heads_alone(
+    deep: LoadedCheckpoint, plain: Plain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(type(deep.heads), "step", lambda *_: pytest.fail("a head ran"))
-    assert decode(deep, "greedy", 0).tokens == plain.tokens
+    assert decode(deep, "greedy", 0, length=8).tokens == plain("greedy").tokens[:8]
 
 
 def test_proposals_stop_at_the_validated_depth(deep: LoadedCheckpoint) -> None:
-    result = decode(deep, "greedy", DEPTH + 3)
+    result = decode(deep, "greedy", DEPTH + 3, length=16)
     assert dict(result.statistics.clipped)["capability"] > 0
     assert len(result.statistics.rounds_by_length) <= DEPTH + 1
 
@@ -163,8 +176,8 @@ def test_a_prompt_in_chunks_is_the_whole(deep: LoadedCheckpoint, chunk: int, mon
         return original(self, sequence, *arguments)
 
     monkeypatch.setattr(MlxExecutor, "draft", draft)
-    cut = decode(deep, "greedy", 3, schedule=MtpSchedulerOptions(prefill_chunk=chunk))
-    assert cut.tokens == decode(deep, "greedy", 3).tokens
+    cut = decode(deep, "greedy", 3, length=8, schedule=MtpSchedulerOptions(prefill_chunk=chunk))
+    assert cut.tokens == decode(deep, "greedy", 3, length=8).tokens
     (mine, my_rows), (whole, all_rows) = opened
     assert my_rows == all_rows == [len(PROMPT) - 2 - number for number in range(len(all_rows))]
     for ours, theirs in zip(mine, whole, strict=True):
@@ -188,11 +201,13 @@ def test_company_changes_no_token(deep: LoadedCheckpoint, rule: str) -> None:
 
 # rule: draft.clip
 @pytest.mark.parametrize("length", [1, 2, LATER(3)])
-def test_a_prompt_of_one_token_is_decoded_plainly_for_one_round(deep: LoadedCheckpoint, length: int) -> None:
+def test_a_prompt_of_one_token_is_decoded_plainly_for_one_round(
+    deep: LoadedCheckpoint, plain: Plain, length: int
+) -> None:
     events: list[dict[str, Any]] = []
     prompt = PROMPT[:length]
-    result = decode(deep, "greedy", 3, prompt, trace=events.append)
-    assert result.tokens == decode_plainly(deep, "greedy", prompt).tokens
+    result = decode(deep, "greedy", 3, prompt, length=12, trace=events.append)
+    assert result.tokens == plain("greedy", prompt, 12).tokens
     first = next(event for event in events if event["event"] == "draft")
     assert (first["k"], first["clip"]) == ((0, "hidden-state") if length == 1 else (3, "request"))
     assert dict(result.statistics.clipped).get("hidden-state", 0) == int(length == 1)
@@ -201,7 +216,7 @@ def test_a_prompt_of_one_token_is_decoded_plainly_for_one_round(deep: LoadedChec
 # rule: rollback.exact-state, rollback.drafter-follows
 @pytest.mark.parametrize("count", [LATER(1), 4])
 def test_caches_after_rejections_are_those_of_the_tokens_alone(
-    deep: LoadedCheckpoint, count: int, monkeypatch: pytest.MonkeyPatch
+    deep: LoadedCheckpoint, plain: Plain, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The target's state is that of one row after another; a stage's is that of teacher forcing: no guess, no gap."""
     kept: list[Any] = []
@@ -214,7 +229,7 @@ def test_caches_after_rejections_are_those_of_the_tokens_alone(
         kept[:] = [sequence.target, stages_of(sequence), list(sequence.tokens)]
         return result
 
-    script(monkeypatch, decode_plainly(deep, "greedy"), count)
+    script(monkeypatch, plain("greedy"), count)
     monkeypatch.setattr(MlxExecutor, "commit", commit)
     decode(deep, "greedy", count)
     target, stages, tokens = kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,10 +42,16 @@ def heads(backend: MlxBackend) -> PredictionHeads:
     return replace(found, wiring=AFTER_NORMS, traits=replace(found.traits, settled=False, max_proposals=1))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small_probe() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probe, "ANSWER", SHORT)
+        patch.setattr(probe, "DEPTHS", 3)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def small_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(probe, "ANSWER", SHORT)
-    monkeypatch.setattr(probe, "DEPTHS", 3)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EREDU_CACHE", str(tmp_path / "cache"))
 
 
@@ -54,8 +61,12 @@ def run(heads: PredictionHeads, backend: MlxBackend) -> HeadProbe:
     return probe_heads(heads, backend.target_model, tokenizer)
 
 
-def test_every_wrong_wiring_follows_worse(backend: MlxBackend, heads: PredictionHeads) -> None:
-    found = run(heads, backend)
+@pytest.fixture(scope="module")
+def found(backend: MlxBackend, heads: PredictionHeads) -> HeadProbe:
+    return run(heads, backend)
+
+
+def test_every_wrong_wiring_follows_worse(found: HeadProbe) -> None:
     right = found.wirings[str(TRAINED)]
     assert right[0] > 0.55, "the head was trained"
     assert found.wirings[str(replace(TRAINED, hidden_after_norm=True))][0] < right[0]
@@ -97,29 +108,31 @@ def test_norms_shifted_twice_or_never_are_refused(
     assert load_target("tiny-qwen3.5", dtype="float32", head=directory, settle=False).mtp_capability().is_ready
 
 
-def test_a_probe_is_remembered(backend: MlxBackend, heads: PredictionHeads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_is_remembered(
+    backend: MlxBackend, heads: PredictionHeads, found: HeadProbe, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unsettled, target = replace(backend.target, heads=heads), backend.target_model
     tokenizer = backend.target.tokenizer
     assert tokenizer is not None
+    asked: list[int] = []
+
+    def count(*_: Any) -> HeadProbe:
+        asked.append(1)
+        return found
+
+    monkeypatch.setattr(probe, "probe_heads", count)
     first = settle_heads(unsettled, target)
     path = probe_path(heads, target, tokenizer)
     assert path.is_file()
     assert path.name.startswith(tokenizer.fingerprint.digest[:16])
-    asked: list[int] = []
-
-    def count(*arguments: Any) -> HeadProbe:
-        asked.append(1)
-        return probe_heads(*arguments)
-
-    monkeypatch.setattr(probe, "probe_heads", count)
     again = settle_heads(unsettled, target)
     assert isinstance(first, PredictionHeads)
     assert isinstance(again, PredictionHeads)
     assert (first.wiring, first.traits) == (again.wiring, again.traits)
-    assert not asked
+    assert asked == [1]
     path.write_text("{}")
     settle_heads(unsettled, target)
-    assert asked == [1]
+    assert asked == [1, 1]
     assert json.loads(path.read_text())["version"] == probe.VERSION
     other = next(iter(heads.misreadings().values()))
     assert probe_path(other, target, tokenizer) != path
@@ -133,8 +146,9 @@ def test_a_stated_wiring_is_run_unprobed(backend: MlxBackend, monkeypatch: pytes
 
 
 def test_a_folder_that_cannot_be_written_costs_the_memory_alone(
-    backend: MlxBackend, heads: PredictionHeads, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    backend: MlxBackend, heads: PredictionHeads, found: HeadProbe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(probe, "probe_heads", lambda *_: found)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("EREDU_CACHE", str(tmp_path / "file"))
     settled = settle_heads(replace(backend.target, heads=heads), backend.target_model)

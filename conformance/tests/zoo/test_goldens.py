@@ -12,15 +12,23 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from eredu.engine.checkpoint import LoadedCheckpoint
+from eredu.engine.checkpoint import LoadedCheckpoint, load_checkpoint
 from eredu.engine.load import load_target
 from eredu.mlx.models import FittedModel
 from eredu_conformance.goldens import GOLDENS, PROMPT, ROWS, golden_named, head_golden_name
-from eredu_conformance.zoo import MEMBERS, Parts, zoo_edges, zoo_member
+from eredu_conformance.zoo import MEMBERS, Conversion, Parts, write_converted, zoo_edges, zoo_member
 
 RELATIVE = 1e-4
 FEEDS = {"whole": [len(PROMPT)], "chunks": [5, 1, 16, 3, 23], "steps": [1] * len(PROMPT)}
-WITH_HEADS = tuple(name for name in GOLDENS if zoo_member(name).heads)
+FED = [(name, feed) for name in GOLDENS for feed in (FEEDS if name in MEMBERS else ["chunks"])]
+"""Members in every way. An edge is a matter of the config, and chunks hold blocks, single rows and later positions."""
+HEADS_FED = [
+    (name, feed, after_norms)
+    for name, feed in FED
+    if zoo_member(name).heads
+    for after_norms in ([True] if feed != "chunks" else [False] if name in MEMBERS else [True, False])
+]
+"""What is read before the norms differs in the rows alone that go in, so that one way of feeding shows it."""
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +62,7 @@ def test_every_member_and_every_edge_has_a_golden() -> None:
     assert set(GOLDENS) == {*MEMBERS, *zoo_edges()}
 
 
-@pytest.mark.parametrize("feed", FEEDS)
-@pytest.mark.parametrize("name", GOLDENS)
+@pytest.mark.parametrize(("name", "feed"), FED)
 def test_logits_are_those_of_transformers(name: str, feed: str, loaded: Callable[[str], LoadedCheckpoint]) -> None:
     target = _target(loaded(name))
     cache, rows, start = target.new_cache(), [], 0
@@ -65,9 +72,7 @@ def test_logits_are_those_of_transformers(name: str, feed: str, loaded: Callable
     _close(mx.concatenate(rows), golden_named(name).logits)
 
 
-@pytest.mark.parametrize("after_norms", [True, False], ids=["after-norms", "before-norms"])
-@pytest.mark.parametrize("feed", FEEDS)
-@pytest.mark.parametrize("name", WITH_HEADS)
+@pytest.mark.parametrize(("name", "feed", "after_norms"), HEADS_FED)
 def test_head_logits_are_those_of_transformers(
     name: str, feed: str, after_norms: bool, loaded: Callable[[str], LoadedCheckpoint]
 ) -> None:
@@ -89,6 +94,14 @@ def test_head_logits_are_those_of_transformers(
             start += count
         hidden = mx.concatenate(rows)
         _close(heads.logits(stage, hidden), golden.heads[head_golden_name(stage, after_norms=after_norms)])
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_conversion_in_shards_has_the_golden_logits(name: str, tmp_path: Path) -> None:
+    """The target's: that heads are the published ones in every layout, bit for bit, is what `test_head_files` shows."""
+    place = write_converted(zoo_member(name), tmp_path, Conversion(), parts=Parts.SHARDED)
+    target = _target(load_checkpoint(place, tokenizer=None))
+    _close(target.new_cache().feed(target.model, mx.array(PROMPT, dtype=mx.uint32)), golden_named(name).logits)
 
 
 def test_a_golden_knows_the_member_that_it_is_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
