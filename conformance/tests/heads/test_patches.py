@@ -21,7 +21,7 @@ from eredu.families.recurrence import recurrences_of
 from eredu.loaded import LoadedModel
 from eredu.mlx.adapter import LanguageModel, load_directory
 from eredu.mlx.caches.sequence import SequenceCache
-from eredu.mlx.placement import Placement
+from eredu.mlx.placement import Placement, on_cuda
 from eredu.prepared import PreparedRequest
 from eredu_conformance.goldens import PROMPT, ROWS, golden_named
 from eredu_conformance.zoo import MEMBERS, zoo_member
@@ -147,6 +147,8 @@ def test_the_experts_of_a_loaded_model_lie_end_to_end(name: str, tmp_path: Path)
 def test_mlx_still_reads_the_experts_of_a_view_as_if_they_lay_end_to_end(packed: bool) -> None:
     if mx.default_device().type == mx.DeviceType.cpu:
         pytest.skip("the CPU follows strides")
+    if packed and on_cuda():
+        pytest.skip("on CUDA, MLX has no such product of packed experts in float32")
     part: Any = SwitchLinear(64, 128, 8, bias=False)
     part = part.to_quantized(32, 4) if packed else part
     for name in ("weight", "scales", "biases"):

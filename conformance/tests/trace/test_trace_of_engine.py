@@ -75,8 +75,8 @@ def test_a_tiny_pair_writes_a_run_of_the_machine(
 
 
 def test_every_situation_has_a_check_of_each_rule() -> None:
-    assert len(CHECKS) == 12 * 3 * 4 + 4  # and lookahead by a draft with a context of its own
-    assert len({each.rule for each in CHECKS}) == 12
+    assert len(CHECKS) == 13 * 3 * 4 + 4  # and lookahead by a draft with a context of its own
+    assert len({each.rule for each in CHECKS}) == 13
 
 
 class Doctored(EreduSubject):
