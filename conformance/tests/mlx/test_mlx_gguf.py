@@ -314,9 +314,9 @@ def test_metadata_of_every_type_load(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "files"), [(0, 50), *(pytest.param(n, 150, marks=pytest.mark.nightly) for n in range(3))]
+    "seed", [0, pytest.param(1, marks=pytest.mark.nightly), pytest.param(2, marks=pytest.mark.nightly)]
 )
-def test_damaged_headers_never_crash_the_process(tmp_path: Path, seed: int, files: int) -> None:
+def test_damaged_headers_never_crash_the_process(tmp_path: Path, seed: int) -> None:
     """Each mutation of the header loads, or is a `CheckpointError`; a crash would show as another exit status."""
     write(tmp_path / "model.gguf", DECODER, Type.Q4_1, metadata={"tokenizer.tokens": ["a", "b", "c"]})
     script = f"""
@@ -328,7 +328,7 @@ def test_damaged_headers_never_crash_the_process(tmp_path: Path, seed: int, file
         whole, target = source.read_bytes(), source.with_name("damaged.gguf")
         random.seed({seed})
         refused = 0
-        for _ in range({files}):
+        for _ in range(150):
             data = bytearray(whole)
             for _ in range(random.randint(1, 3)):
                 data[random.randrange(1600)] = random.choice([0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)])
@@ -343,4 +343,4 @@ def test_damaged_headers_never_crash_the_process(tmp_path: Path, seed: int, file
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False, timeout=200
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert int(done.stdout) > files // 5
+    assert int(done.stdout) > 30
