@@ -78,18 +78,19 @@ def place_of(function: Callable[..., Any]) -> tuple[ModuleType | type, str]:
 def plant(seam: Seam) -> None:
     """Put the wrong version in place, in this process and for good.
 
-    A function of a module is replaced wherever a loaded module of eredu has it by name; modules that are loaded later
-    find the wrong one too.
+    A function of a module is replaced wherever a loaded module of eredu has it by name, or in a table of its own;
+    modules that are loaded later find the wrong one too.
     """
     owner, name = place_of(seam.at)
     wrong = seam.wrong_version()
     setattr(owner, name, wrong)
     if isinstance(owner, ModuleType):
-        for module, held in _holders(seam.at):
-            setattr(module, held, wrong)
+        for held in _holders(seam.at):
+            held.update(dict.fromkeys([key for key, value in held.items() if value is seam.at], wrong))
 
 
-def _holders(function: Callable[..., Any]) -> Iterator[tuple[ModuleType, str]]:
+def _holders(function: Callable[..., Any]) -> Iterator[dict[Any, Any]]:
+    """Names of loaded modules, and their tables, that have the function."""
     for module in [module for name, module in sys.modules.items() if name.startswith("eredu.")]:
-        for name in [name for name, value in vars(module).items() if value is function]:
-            yield module, name
+        tables = [value for value in vars(module).values() if isinstance(value, dict)]
+        yield from (held for held in (vars(module), *tables) if any(value is function for value in held.values()))
