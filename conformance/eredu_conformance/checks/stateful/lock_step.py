@@ -11,7 +11,7 @@ from eredu_conformance.checks.finding import CheckFailure, Observation
 from eredu_conformance.checks.subject_session import SubjectSession
 from eredu_conformance.protocol import SkippedRunError
 
-PROGRAMS = {Tier.QUICK: 8, Tier.STANDARD: 40, Tier.NIGHTLY: 400}
+PROGRAMS = {Tier.QUICK: 16, Tier.STANDARD: 40, Tier.NIGHTLY: 400}
 STEPS = 25
 
 RULES = {
