@@ -191,7 +191,7 @@ def test_there_is_a_check_of_every_machine() -> None:
 
 def test_the_check_passes_eredu(tmp_path: Path) -> None:
     subject = EreduSubject()
-    check = CHECKS["stateful.lock-step/everything/8"]
+    check = CHECKS["stateful.lock-step/everything/16"]
     capabilities = subject.start()
     assert check.needs.obstacle(capabilities) is None
     assert check.needs.obstacle(replace(capabilities, name="other")) == "it is about eredu"
@@ -202,7 +202,7 @@ def test_the_check_tells_the_shortest_program(monkeypatch: pytest.MonkeyPatch, t
     never_branch(monkeypatch)
     subject = EreduSubject()
     with pytest.raises(CheckFailure) as caught:
-        CHECKS["stateful.lock-step/undisturbed/8"].run(SubjectSession(subject, subject.start(), tmp_path), 3)
+        CHECKS["stateful.lock-step/undisturbed/16"].run(SubjectSession(subject, subject.start(), tmp_path), 3)
     case = caught.value.counterexample.case
     assert case["machine"] == "undisturbed"
     actions_taken = [line for line in case["program"] if line.startswith("state.")]
