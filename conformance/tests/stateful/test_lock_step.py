@@ -1,9 +1,12 @@
 """Scheduler and machine in lock-step, in every order of actions that Hypothesis can think of.
 
-The profile says how many: `ci` draws the same programs every time, `nightly` new ones and many.
+The profile says how many: `ci` draws the same programs every time, `nightly` new ones and many. Half of the profile's
+number is enough here, for the quick tier, which every run asks too, has sixteen programs of each machine.
 """
 
 from __future__ import annotations
+
+from hypothesis import settings
 
 from eredu_conformance.checks.stateful.machine import (
     CancellingMachine,
@@ -33,3 +36,7 @@ TestUndisturbed = UndisturbedMachine.TestCase
 
 # rule: draft.empty-block-is-plain, commit.leading-token-uncached, scheduling.prefill-in-chunks
 TestPlain = PlainMachine.TestCase
+
+for case in (TestEverything, TestCancelling, TestFailing, TestUndisturbed, TestPlain):
+    case.settings = settings(case.settings, max_examples=case.settings.max_examples // 2)
+del case  # pytest would take it for one more test

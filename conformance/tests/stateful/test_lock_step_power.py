@@ -195,7 +195,7 @@ def test_the_check_passes_eredu(tmp_path: Path) -> None:
     capabilities = subject.start()
     assert check.needs.obstacle(capabilities) is None
     assert check.needs.obstacle(replace(capabilities, name="other")) == "it is about eredu"
-    assert check.run(SubjectSession(subject, capabilities, tmp_path), 5).text.startswith("8 programs")
+    assert check.run(SubjectSession(subject, capabilities, tmp_path), 5).text.startswith("16 programs")
 
 
 def test_the_check_tells_the_shortest_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
