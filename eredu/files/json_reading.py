@@ -28,12 +28,16 @@ Raise = Callable[[str], Exception]
 
 def read_json(path: Path, *, error: Raise = JsonError, unique: bool = False, finite: bool = False) -> Any:
     """The value in a file. Raises `error` that names the file where it cannot be read, or is out of bounds."""
+    return parse_json(read_bytes(path, error=error), name=str(path), error=error, unique=unique, finite=finite)
+
+
+def read_bytes(path: Path, *, error: Raise = JsonError) -> bytes:
+    """A file's bytes, and of one past the bound no more than show that. Raises `error` where it cannot be read."""
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            return file.read(MAX_BYTES + 1)
     except OSError as failure:
         raise error(f"{path} could not be read: {failure.strerror or failure}") from failure
-    return parse_json(data, name=str(path), error=error, unique=unique, finite=finite)
 
 
 def read_json_object(

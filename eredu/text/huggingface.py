@@ -17,7 +17,7 @@ import tokenizers
 from tokenizers import models
 
 from eredu.contract.errors import TokenizerError
-from eredu.files.json_reading import MAX_BYTES, parse_json, read_json_object
+from eredu.files.json_reading import MAX_BYTES, parse_json, read_bytes, read_json_object
 from eredu.text.added_tokens import MAX_ID, Gathered, Listed, add_tokens, gather, require_agreement
 from eredu.text.pieces import pieces_of_decoder
 from eredu.text.rebuilding import REBUILDINGS, rebuild
@@ -107,7 +107,9 @@ def _assembled(
     path: Path, config: dict[str, Any], model_config: Mapping[str, Any]
 ) -> tuple[tokenizers.Tokenizer, Gathered]:
     """The library's tokenizer with all added tokens, and the special ones."""
-    data = _read_bytes(path)
+    data = read_bytes(path, error=TokenizerError)
+    if len(data) > MAX_BYTES:
+        raise TokenizerError(f"{path} has more than {MAX_BYTES} bytes, which no tokenizer has: it is damaged")
     library = _read_library(path, data)
     name = tokenizer_class(config, model_config, byte_level=b'"ByteLevel"' in data)
     how = REBUILDINGS.get(name)
@@ -157,17 +159,6 @@ def _require_eos(directory: Path, library: tokenizers.Tokenizer, gathered: Gathe
         f"{directory} names {eos[:80]!r} as its eos_token, and its tokenizer has no such token: config and tokenizer "
         "are not of one model"
     )
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise TokenizerError(f"{path} could not be read: {error.strerror}") from error
-    if len(data) > MAX_BYTES:
-        raise TokenizerError(f"{path} has more than {MAX_BYTES} bytes, which no tokenizer has: it is damaged")
-    return data
 
 
 def _read_library(path: Path, data: bytes) -> tokenizers.Tokenizer:

@@ -41,6 +41,11 @@ class Drawer:
         names = {f"{prefix}{name}.weight": shape for name, shape in shapes.items()}
         return {name: self.normal(name, *shape, gain=gain) for name, shape in names.items()}
 
+    def biases(self, prefix: str, sizes: Mapping[str, int]) -> Tensors:
+        """The `.bias` of several projections by name behind `prefix`."""
+        names = {f"{prefix}{name}.bias": size for name, size in sizes.items()}
+        return {name: self.near(name, 0.0, size) for name, size in names.items()}
+
     def norms(self, prefix: str, sizes: Mapping[str, int], *, centre: float = 1.0) -> Tensors:
         """The `.weight` of several norms by name behind `prefix`."""
         names = {f"{prefix}{name}.weight": size for name, size in sizes.items()}

@@ -102,7 +102,8 @@ def _indexer(draw: Drawer, prefix: str) -> Tensors:
     }
 
 
-def _experts(draw: Drawer, prefix: str) -> Tensors:
+def grouped_experts(draw: Drawer, prefix: str) -> Tensors:
+    """A router with correction biases, shared experts and routed ones."""
     bias = f"{prefix}gate.e_score_correction_bias"
     tensors = draw.linears(prefix, {"gate": (EXPERTS, HIDDEN)}, gain=1.5)
     tensors[bias] = draw.between(bias, 0.0, 0.3, EXPERTS)
@@ -119,7 +120,7 @@ def _layer(draw: Drawer, prefix: str, *, dense: bool, indexed: bool) -> Tensors:
         tensors |= _indexer(draw, f"{prefix}self_attn.indexer.")
     if dense:
         return tensors | draw.gated_mlp(f"{prefix}mlp.", hidden=HIDDEN, inner=MLP)
-    return tensors | _experts(draw, f"{prefix}mlp.")
+    return tensors | grouped_experts(draw, f"{prefix}mlp.")
 
 
 def _body(draw: Drawer, *, indexed: bool) -> Tensors:
@@ -129,15 +130,20 @@ def _body(draw: Drawer, *, indexed: bool) -> Tensors:
     return tensors
 
 
-def _head(draw: Drawer, body: Tensors, number: int, *, indexed: bool) -> Tensors:
-    prefix = f"model.layers.{LAYERS + number}."
+def extra_layer(draw: Drawer, body: Tensors, prefix: str, layer: Tensors) -> Tensors:
+    """A head behind the last layer: its fusion, its layer, and the target's embedding and output projection again."""
     return {
         f"{prefix}embed_tokens.weight": body["model.embed_tokens.weight"],
         **draw.norms(prefix, {"enorm": HIDDEN, "hnorm": HIDDEN, "shared_head.norm": HIDDEN}),
         **draw.linears(prefix, {"eh_proj": (HIDDEN, 2 * HIDDEN)}, gain=1.5),
-        **_layer(draw, prefix, dense=False, indexed=indexed),
+        **layer,
         f"{prefix}shared_head.head.weight": body["lm_head.weight"],
     }
+
+
+def _head(draw: Drawer, body: Tensors, number: int, *, indexed: bool) -> Tensors:
+    prefix = f"model.layers.{LAYERS + number}."
+    return extra_layer(draw, body, prefix, _layer(draw, prefix, dense=False, indexed=indexed))
 
 
 def latent_tensors(draw: Drawer, heads: int) -> tuple[Tensors, Tensors]:

@@ -14,8 +14,8 @@ from eredu_conformance.zoo.eight_bits import ROWS
 from eredu_conformance.zoo.member import COMMON, VOCABULARY, ZooMember
 from eredu_conformance.zoo.members import deepseek
 
-HIDDEN, LAYERS, HEADS, KEYS, WIDTH = 64, 3, 4, 2, 32
-MLP, EXPERTS, CHOSEN, EXPERT_MLP = 96, 8, 2, 32
+HIDDEN, LAYERS, HEADS, MLP = deepseek.HIDDEN, deepseek.LAYERS, deepseek.HEADS, deepseek.MLP
+KEYS, WIDTH = 2, 32
 SHARPNESS = 2.5
 """Gain of queries and keys: attention that averages everything soon repeats one token for good."""
 
@@ -26,13 +26,13 @@ SHARED: Mapping[str, Any] = {
     "hidden_act": "silu",
     "hidden_size": HIDDEN,
     "intermediate_size": MLP,
-    "moe_intermediate_size": EXPERT_MLP,
+    "moe_intermediate_size": deepseek.EXPERT_MLP,
     "n_group": 1,
-    "n_routed_experts": EXPERTS,
+    "n_routed_experts": deepseek.EXPERTS,
     "n_shared_experts": 1,
     "norm_topk_prob": True,
     "num_attention_heads": HEADS,
-    "num_experts_per_tok": CHOSEN,
+    "num_experts_per_tok": deepseek.CHOSEN,
     "num_hidden_layers": LAYERS,
     "num_nextn_predict_layers": 1,
     "rms_norm_eps": 1e-5,
@@ -75,21 +75,9 @@ GLM_47_FLASH: Mapping[str, Any] = {
 def _attention(draw: Drawer, prefix: str) -> Tensors:
     widths = {"q_proj": HEADS * WIDTH, "k_proj": KEYS * WIDTH, "v_proj": KEYS * WIDTH}
     tensors = draw.linears(prefix, {name: (width, HIDDEN) for name, width in widths.items()}, gain=1.5)
-    for name, width in widths.items():
-        bias = f"{prefix}{name}.bias"
-        tensors[bias] = draw.near(bias, 0.0, width)
+    tensors |= draw.biases(prefix, widths)
     tensors |= draw.linears(prefix, {"o_proj": (HIDDEN, HEADS * WIDTH)}, gain=1.5)
     return tensors | draw.norms(prefix, {"q_norm": WIDTH, "k_norm": WIDTH}, centre=SHARPNESS)
-
-
-def _experts(draw: Drawer, prefix: str) -> Tensors:
-    bias = f"{prefix}gate.e_score_correction_bias"
-    tensors = draw.linears(prefix, {"gate": (EXPERTS, HIDDEN)}, gain=1.5)
-    tensors[bias] = draw.between(bias, 0.0, 0.3, EXPERTS)
-    tensors |= draw.gated_mlp(f"{prefix}shared_experts.", hidden=HIDDEN, inner=EXPERT_MLP)
-    for expert in range(EXPERTS):
-        tensors |= draw.gated_mlp(f"{prefix}experts.{expert}.", hidden=HIDDEN, inner=EXPERT_MLP)
-    return tensors
 
 
 def _layer(draw: Drawer, prefix: str, *, dense: bool) -> Tensors:
@@ -97,7 +85,7 @@ def _layer(draw: Drawer, prefix: str, *, dense: bool) -> Tensors:
     tensors |= _attention(draw, f"{prefix}self_attn.")
     if dense:
         return tensors | draw.gated_mlp(f"{prefix}mlp.", hidden=HIDDEN, inner=MLP)
-    return tensors | _experts(draw, f"{prefix}mlp.")
+    return tensors | deepseek.grouped_experts(draw, f"{prefix}mlp.")
 
 
 def glm45() -> ZooMember:
@@ -107,13 +95,7 @@ def glm45() -> ZooMember:
     for layer in range(LAYERS):
         body |= _layer(draw, f"model.layers.{layer}.", dense=layer < 1)
     prefix = f"model.layers.{LAYERS}."
-    head = {
-        f"{prefix}embed_tokens.weight": body["model.embed_tokens.weight"],
-        **draw.norms(prefix, {"enorm": HIDDEN, "hnorm": HIDDEN, "shared_head.norm": HIDDEN}),
-        **draw.linears(prefix, {"eh_proj": (HIDDEN, 2 * HIDDEN)}, gain=1.5),
-        **_layer(draw, prefix, dense=False),
-        f"{prefix}shared_head.head.weight": body["lm_head.weight"],
-    }
+    head = deepseek.extra_layer(draw, body, prefix, _layer(draw, prefix, dense=False))
     return ZooMember(
         name="glm-4.5",
         config=GLM_45,

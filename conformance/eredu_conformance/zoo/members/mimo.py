@@ -48,9 +48,7 @@ def _layer(draw: Drawer, prefix: str) -> Tensors:
     widths = {"q_proj": HEADS * WIDTH, "k_proj": KEYS * WIDTH, "v_proj": KEYS * WIDTH}
     attention = f"{prefix}self_attn."
     tensors = draw.linears(attention, {name: (width, HIDDEN) for name, width in widths.items()}, gain=SHARPNESS)
-    for name, width in widths.items():
-        bias = f"{attention}{name}.bias"
-        tensors[bias] = draw.near(bias, 0.0, width)
+    tensors |= draw.biases(attention, widths)
     tensors |= draw.linears(attention, {"o_proj": (HIDDEN, HEADS * WIDTH)}, gain=1.5)
     tensors |= draw.gated_mlp(f"{prefix}mlp.", hidden=HIDDEN, inner=MLP)
     return tensors | draw.norms(prefix, {"input_layernorm": HIDDEN, "post_attention_layernorm": HIDDEN})
