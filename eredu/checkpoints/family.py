@@ -68,6 +68,8 @@ class Family:
         assumed: Settings that mlx-lm's class takes for granted, by key: a config that says otherwise is another model.
             A missing key has the published default, which is what the class computes.
         implied: Values that follow from other keys, which count instead of what the config says under their names.
+        dropped: Tensors that mlx-lm's class drops although the decoder is another model without them: the ending of
+            their names behind the module that holds them, by that module's class. They are loaded all the same.
         decoders: Names under which mlx-lm has the decoder, by `model_type`, where they differ.
         even_attention: Whether attention has the config's heads and width in every layer.
         lends_attention: Those of mlx-lm's decoders that attend by one call of `scaled_dot_product_attention`, with
@@ -84,6 +86,7 @@ class Family:
     assistants: tuple[str, ...] = ()
     assumed: Mapping[str, Any] = field(default_factory=dict)
     implied: Callable[[ModelConfig], Mapping[str, Any]] = lambda _: {}
+    dropped: Mapping[str, str] = field(default_factory=dict)
     decoders: Mapping[str, str] = field(default_factory=dict)
     even_attention: bool = False
     lends_attention: tuple[str, ...] = ()

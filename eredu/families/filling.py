@@ -35,6 +35,11 @@ def fill_module(module: nn.Module, arrays: Mapping[str, mx.array], where: Path) 
     require_alive(module, where)
 
 
+def require_nothing_left(arrays: Mapping[str, mx.array], where: Path) -> None:
+    """Raise `CheckpointError` naming tensors that no stage took."""
+    _refuse(where, "also holds", set(arrays))
+
+
 def require_alive(module: nn.Module, where: Path) -> None:
     """Refuse weights that no training left behind: not finite, zero, or the same number everywhere.
 

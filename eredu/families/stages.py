@@ -32,6 +32,7 @@ class StageModule(StoredModule):
     Args:
         hidden_size: Width of the target's residual.
         eps: Of the norms.
+        shared_norm: The norm behind the blocks, where it is the target's; None where the stage has one of its own.
     """
 
     fusion: ClassVar[tuple[str, str, str]] = ("enorm", "hnorm", "eh_proj")
@@ -39,10 +40,11 @@ class StageModule(StoredModule):
     output_norm: ClassVar[str] = "norm"
     """Name of the norm behind the blocks."""
 
-    def __init__(self, hidden_size: int, eps: float) -> None:
+    def __init__(self, hidden_size: int, eps: float, shared_norm: nn.Module | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         *norms, projection = self.fusion
-        for name in (*norms, self.output_norm):
+        self._shared_norm = shared_norm and (shared_norm,)  # in a tuple it is nobody's parameter
+        for name in norms if shared_norm else (*norms, self.output_norm):
             self[name] = nn.RMSNorm(hidden_size, eps=eps)
         self[projection] = nn.Linear(2 * hidden_size, hidden_size, bias=False)
 
@@ -68,7 +70,8 @@ class StageModule(StoredModule):
 
     def norm_output(self, y: mx.array) -> mx.array:
         """What the output projection reads."""
-        return cast(mx.array, self[self.output_norm](y))
+        norm = self._shared_norm[0] if self._shared_norm else self[self.output_norm]
+        return cast(mx.array, norm(y))
 
 
 @dataclass(frozen=True)

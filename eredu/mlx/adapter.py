@@ -33,6 +33,8 @@ from eredu.checkpoints.decoder_config import stated_dtype
 from eredu.checkpoints.directory import OpenedDirectory
 from eredu.contract.errors import CapabilityError, CheckpointError
 from eredu.mlx.fp8 import dequantised
+from eredu.mlx.restoring import restore_dropped
+from eredu.mlx.rotary_scaling import require_scaling
 
 __all__ = [
     "CacheList",
@@ -115,11 +117,14 @@ def build_directory(
             model, config = load_model(
                 folder,
                 lazy=True,
-                get_model_classes=partial(_classes, prepare, decoder=opened.decoder),
+                get_model_classes=partial(_classes, prepare, opened),
                 trust_remote_code=False,
             )
+    except CheckpointError:
+        raise
     except Exception as error:  # whatever a strange config makes foreign code raise
         raise CheckpointError(f"mlx-lm cannot load the checkpoint in {opened.path}: {error!r}") from error
+    require_scaling(model, opened.decoder_config, opened.path)
     return cast(nn.Module, model), config
 
 
@@ -183,16 +188,21 @@ def _try_split(step: Callable[[], Any], split: Split) -> None:
 
 
 def _classes(
-    prepare: Callable[[dict[str, mx.array]], dict[str, mx.array]], config: dict[str, Any], *, decoder: str
+    prepare: Callable[[dict[str, mx.array]], dict[str, mx.array]], opened: OpenedDirectory, config: dict[str, Any]
 ) -> tuple[type[nn.Module], Any]:
     """mlx-lm's classes for a config; the model's prepares the tensors before mlx-lm looks at them."""
-    original, arguments = _get_classes({**config, "model_type": decoder})
+    original, arguments = _get_classes({**config, "model_type": opened.decoder})
+    dropped = {} if opened.family is None else opened.family.dropped
 
     def sanitize(self: Any, weights: dict[str, mx.array]) -> dict[str, mx.array]:
         own = prepare(weights)
-        return stacked_experts(original.sanitize(self, own) if hasattr(original, "sanitize") else own)
+        restored = restore_dropped(self, own, dropped, class_of, opened.path)
+        return restored | stacked_experts(original.sanitize(self, own) if hasattr(original, "sanitize") else own)
 
-    return type(original.__name__, (original,), {"sanitize": sanitize, "__module__": original.__module__}), arguments
+    methods: dict[str, Any] = {"sanitize": sanitize, "__module__": original.__module__}
+    if dropped:
+        methods["cast_predicate"] = property(lambda _: lambda name: not name.endswith(tuple(dropped.values())))
+    return type(original.__name__, (original,), methods), arguments
 
 
 def plain_floats(opened: OpenedDirectory, arrays: Mapping[str, mx.array], dtype: str | None) -> dict[str, mx.array]:

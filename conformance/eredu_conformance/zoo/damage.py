@@ -81,9 +81,12 @@ def _cut(head: Tensors) -> Tensors:
     return {**head, name: head[name][: head[name].shape[0] // 2]}
 
 
+FUSING = ("fc.weight", "eh_proj.weight", "input_proj.weight", "linear_proj.0.weight")
+
+
 def _first_matrix(head: Tensors) -> str:
     """The projection that fuses embedding and hidden state."""
-    return next(name for name in head if name.endswith(("fc.weight", "eh_proj.weight", "input_proj.weight")))
+    return next(name for name in head if name.endswith(FUSING))
 
 
 _HEADS: dict[Damage, Callable[[Tensors], Tensors]] = {

@@ -312,11 +312,11 @@ def test_tensors_of_a_head_that_the_config_denies_are_left_alone(write_directory
 @pytest.mark.parametrize("names", ["model.layers.2.{}", "model.mtp_layers.0.{}", "mtp.layers.0.{}", "mtp_block.{}"])
 def test_heads_of_a_family_that_has_them_and_eredu_does_not_run(write_directory: WriteDirectory, names: str) -> None:
     head = {names.format(n): ("BF16", (4,)) for n in ("enorm.weight", "hnorm.weight")}
-    directory = write_directory(head, model_type="ernie4_5_moe", num_nextn_predict_layers=1)
+    directory = write_directory(head, model_type="qwen3_moe", num_nextn_predict_layers=1)
     report = open_checkpoint(directory).report().heads
-    assert report.capability == MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, "ernie4_5_moe")
+    assert report.capability == MtpCapability.unsupported(MtpCheckpointKind.EMBEDDED, "qwen3_moe")
     assert (report.claimed, report.tensors) == (1, 2)
-    assert "ernie4_5_moe is published with heads that eredu does not run; it runs those of deepseek_v3" in report.reason
+    assert "qwen3_moe is published with heads that eredu does not run; it runs those of deepseek_v3" in report.reason
 
 
 def test_half_of_the_fused_drafter_keys_is_an_error(write_directory: WriteDirectory) -> None:

@@ -55,6 +55,12 @@ def both(directory: Path, **options: Any) -> tuple[np.ndarray[Any, Any], Followe
     return np.array(rows.logits), follow(checkpoint.heads, rows, 1)[0]
 
 
+def dropped_by_mlx_lm(directory: Path) -> bool:
+    """Whether mlx-lm leaves tensors aside that the decoder needs, so that it is another model there."""
+    family = OpenedDirectory(directory).family
+    return family is not None and bool(family.dropped)
+
+
 @pytest.mark.parametrize("name", [*WITH_HEADS, "qwen3.5+text-only", "nemotron-h+two-heads"])
 def test_a_conversion_without_quantising_is_the_same_model_here_and_in_mlx_lm(name: str, tmp_path: Path) -> None:
     source = zoo_member(name).write(tmp_path / "source", parts=Parts.SHARDED)
@@ -62,8 +68,9 @@ def test_a_conversion_without_quantising_is_the_same_model_here_and_in_mlx_lm(na
     (logits, followed), (due, due_followed) = both(made.path), both(source)
     np.testing.assert_array_equal(logits, due)
     np.testing.assert_array_equal(followed.accept, due_followed.accept)
-    theirs: Any = load_model(made.path, strict=True)[0]
-    np.testing.assert_allclose(np.array(theirs(mx.array([TEXT[:32]])))[0], due[:32], atol=1e-4 * np.abs(due).max())
+    if not dropped_by_mlx_lm(made.path):
+        theirs: Any = load_model(made.path, strict=True)[0]
+        np.testing.assert_allclose(np.array(theirs(mx.array([TEXT[:32]])))[0], due[:32], atol=1e-4 * np.abs(due).max())
     index = json.loads((made.path / "model.safetensors.index.json").read_text())
     opened = OpenedDirectory(made.path)
     assert set(index["weight_map"]) == {tensor.name for header in opened.trunk for tensor in header.tensors}
@@ -92,6 +99,8 @@ def test_a_quantised_conversion_is_what_its_config_says(name: str, tmp_path: Pat
         assert weight.shape[-1] * 32 == scales.shape[-1] * own["group_size"] * own["bits"], layer
     loaded = load(made.path)
     assert loaded.quantized
+    if dropped_by_mlx_lm(made.path):
+        return
     theirs: Any = load_model(made.path, strict=True)[0]
     mine = np.array(rows_of(loaded, TEXT[:32]).logits)
     np.testing.assert_allclose(np.array(theirs(mx.array([TEXT[:32]])))[0], mine, atol=1e-3 * np.abs(mine).max())

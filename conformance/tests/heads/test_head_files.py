@@ -222,7 +222,8 @@ def test_a_head_file_of_its_own_may_be_of_another_layout(name: str, tmp_path: Pa
 def test_heads_are_wired_as_their_family_unless_the_checkpoint_says_otherwise(
     member: ZooMember, published: PredictionHeads, tmp_path: Path
 ) -> None:
-    assert published.wiring == replace(AFTER_NORMS, hidden_first=member.name == "mimo")
+    due = Wiring() if member.name == "ernie-4.5" else replace(AFTER_NORMS, hidden_first=member.name == "mimo")
+    assert published.wiring == due
     assert not published.traits.settled
     assert len(published.variants()) == 8
     assert next(iter(published.variants())) == str(published.wiring)

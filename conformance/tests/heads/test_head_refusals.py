@@ -34,8 +34,8 @@ HEADERS_SHOW = {
 WEIGHTS_SHOW = {
     Damage.HEAD_ZERO: "never trained",
     Damage.HEAD_CONSTANT: "never trained",
-    Damage.HEAD_NAN: r"NaN or infinity in (fc|eh_proj|input_proj)\.weight",
-    Damage.HEAD_WRONG_SHAPE: r"another shape for (fc|eh_proj|input_proj)\.weight",
+    Damage.HEAD_NAN: r"NaN or infinity in (fc|eh_proj|input_proj|mtp_linear_proj)\.weight",
+    Damage.HEAD_WRONG_SHAPE: r"another shape for (fc|eh_proj|input_proj|mtp_linear_proj)\.weight",
 }
 
 
@@ -123,7 +123,7 @@ def test_heads_of_another_target_are_refused(member: ZooMember, tmp_path: Path) 
     fusion = member.head_decoder(member, 0).fusion[2]
     head = {name: array[..., :-1] if name == fusion else array for name, array in member.head.items()}
     target = replace(member, head={}).write(tmp_path / "target")
-    with pytest.raises(CheckpointError, match=r"another shape for (fc|eh_proj|input_proj)\.weight"):
+    with pytest.raises(CheckpointError, match=r"another shape for (fc|eh_proj|input_proj|mtp_linear_proj)\.weight"):
         load(target, head=write_head(replace(member, head=head), tmp_path / "head", layout="pt"))
 
 

@@ -9,7 +9,7 @@ from eredu.checkpoints.family import Family
 FULL_ATTENTION = Family(
     folder="plain",
     model_types=(
-        "cohere", "deepseek", "dots1", "ernie4_5", "ernie4_5_moe", "exaone", "gemma", "gemma2", "glm", "glm4",
+        "cohere", "deepseek", "dots1", "exaone", "gemma", "gemma2", "glm", "glm4",
         "gpt_neox", "granite", "granitemoe", "helium", "internlm2", "internlm3", "minicpm", "mixtral",
         "nemotron", "olmo2", "olmoe", "phi", "phi3", "phimoe", "qwen", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe",
         "seed_oss", "smollm3", "stablelm", "starcoder2",
