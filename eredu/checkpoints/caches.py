@@ -46,7 +46,8 @@ class LayerCache:
     Attributes:
         kind: What it keeps.
         window: Tokens that a sliding window holds.
-        followed: Whether eredu knows the recurrence of a recurrent layer (`recurrence.py` of the family's folder).
+        followed: Whether eredu goes back all the same: it knows the recurrence of a recurrent layer (`recurrence.py` of
+            the family's folder), or keeps the rows that a window has passed.
     """
 
     kind: CacheKind

@@ -37,6 +37,8 @@ REALS = {
     "rope_theta": (0, 1e12), "partial_rotary_factor": (0, 1), "routed_scaling_factor": (0, 1e6),
 }  # fmt: skip
 """Keys whose values are real numbers, and their bounds."""
+LISTED = "rope_theta"
+"""The one of them that a family lists for each layer (Step 3.5)."""
 HEADS_ALONE = "_mtp"
 """Ending of the `model_type` of a directory that holds heads alone, behind the family's name."""
 
@@ -122,7 +124,8 @@ class ModelConfig:
                 self.count(key, least=least, most=most)
         for key, (low, high) in REALS.items():
             for place, value in ((key, self.get(key)), (f"{ROTARY}.{key}", _inside(self.get(ROTARY), key))):
-                if value is not None and not (_is_real(value) and low <= value <= high):
+                each = value if isinstance(value, list) and place == LISTED else [value]
+                if value is not None and not all(_is_real(one) and low <= one <= high for one in each):
                     raise CheckpointError(
                         f"{self.path} gives {place} as {str(value)[:80]!r}; expected a number from {low} to {high}"
                     )

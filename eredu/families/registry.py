@@ -25,8 +25,9 @@ from eredu.families.muse import facts as muse
 from eredu.families.nemotron import facts as nemotron
 from eredu.families.plain import facts as plain
 from eredu.families.qwen import facts as qwen
+from eredu.families.step import facts as step
 
-FOLDERS = (plain, llama, gemma, muse, qwen, nemotron, inkling, glm, mimo, ernie, deepseek, deepseek_v4)
+FOLDERS = (plain, llama, gemma, muse, qwen, nemotron, inkling, glm, mimo, ernie, step, deepseek, deepseek_v4)
 FAMILIES: tuple[Family, ...] = tuple(family for folder in FOLDERS for family in folder.FAMILIES)
 
 MODEL_TYPES = {name: family for family in FAMILIES for name in (*family.model_types, *family.assistants)}

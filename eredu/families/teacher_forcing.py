@@ -14,6 +14,7 @@ import mlx.core as mx
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.caches.composite import RollbackList
 from eredu.mlx.caches.full import RollbackCache
+from eredu.mlx.caches.window import WindowCache
 
 
 class ForkedCache:
@@ -26,6 +27,7 @@ class ForkedCache:
 
     def __init__(self, true: RollbackCache, first: int = 0) -> None:
         self._first = first
+        self._window = true.window if isinstance(true, WindowCache) else None
         self._keys = [true.keys[..., : true.offset, :]]
         self._values = [true.values[..., : true.offset, :]]
         self.keys, self.values = self._keys[0], self._values[0]
@@ -40,6 +42,9 @@ class ForkedCache:
         start = mx.arange(rows)[:, None]
         true = mx.arange(self._keys[0].shape[2])[None] <= start + self._first
         own = [mx.arange(keys.shape[2])[None] == start for keys in self._keys[1:]]
+        if self._window is not None:
+            true &= mx.arange(true.shape[1])[None] > start + self.offset - self._window
+            own = [seen & (len(own) - step < self._window) for step, seen in enumerate(own)]
         return mx.concatenate([true, *own, mx.arange(rows)[None] == start], axis=-1)
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
