@@ -1,9 +1,9 @@
 """Who wrote a weight file, the model's makers or an MLX converter: it decides whether zero-centred norms are shifted.
 
-Qwen's makers store the weight of a norm as its offset from one; MLX's converters add the one. Nothing in the numbers
-of a single tensor says which it is, so only facts of the file count: its `format`, the axis order of its convolutions,
-packed weights, and names that converters cut. Facts that contradict each other are refused, for the norms would be
-shifted twice, or never.
+The makers of Qwen and Step store the weight of a norm as its offset from one; MLX's converters add the one. Nothing in
+the numbers of a single tensor says which it is, so only facts of the file count: its `format`, the axis order of its
+convolutions, packed weights, and names that converters cut or give. Facts that contradict each other are refused, for
+the norms would be shifted twice, or never.
 """
 
 from __future__ import annotations
@@ -78,11 +78,18 @@ def _format_facts(metadata_format: str | None) -> Iterator[Fact]:
 
 
 def _tensor_facts(tensor: StoredTensor) -> Iterator[Fact]:
-    """The axis order of a depthwise convolution, (channels, 1, kernel) or (channels, kernel, 1), and packed weights."""
+    """The axis order of a depthwise convolution, (channels, 1, kernel) or (channels, kernel, 1); names; packed weights.
+
+    The shared expert of Step lies beside the MLP in published files, and within it in converted ones.
+    """
     if tensor.name.endswith("conv1d.weight") and len(tensor.shape) == 3 and tensor.shape[1:] != (1, 1):
         if tensor.shape[2] == 1:
             yield Layout.CONVERTED, f"{tensor.name} has MLX's axis order"
         elif tensor.shape[1] == 1:
             yield Layout.PUBLISHED, f"{tensor.name} has the published axis order"
+    if ".mlp.share_expert." in tensor.name:
+        yield Layout.CONVERTED, f"{tensor.name} has a converter's name"
+    elif ".share_expert." in tensor.name:
+        yield Layout.PUBLISHED, f"{tensor.name} has its makers' name"
     if tensor.name.endswith(".scales"):
         yield Layout.CONVERTED, f"{tensor.name} belongs to weights that MLX packed"

@@ -149,6 +149,10 @@ WINDOW = {"sliding_window": 64}
             [(CacheKind.WINDOW, 4, 64, Rollback.WITHIN_WINDOW)],
         ),
         (
+            {"model_type": "step3p5", "layer_types": ["sliding_attention", "full_attention", "a head's"], **WINDOW},
+            [(CacheKind.WINDOW, 1, 64, Rollback.EXACT), (CacheKind.FULL, 1, None, Rollback.EXACT)],
+        ),
+        (
             {"model_type": "qwen3_next", "num_hidden_layers": 8},
             [(CacheKind.RECURRENT, 6, None, Rollback.EXACT), (CacheKind.FULL, 2, None, Rollback.EXACT)],
         ),

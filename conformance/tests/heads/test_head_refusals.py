@@ -140,19 +140,21 @@ def keep(tensors: Weights) -> None:
     """Change nothing."""
 
 
-def transpose(tensors: Weights) -> None:
-    """Bring the convolutions into MLX's order, and nothing else."""
-    for name in tensors:
+def convert_in_part(tensors: Weights) -> None:
+    """Bring the convolutions into MLX's order, give shared experts a converter's name, and change nothing else."""
+    for name in list(tensors):
         if name.endswith("conv1d.weight"):
             tensors[name] = np.moveaxis(tensors[name], 2, 1)
+        elif ".share_expert." in name:
+            tensors[name.replace(".share_expert.", ".mlp.share_expert.")] = tensors.pop(name)
 
 
 @pytest.mark.parametrize("name", OFFSETS)
 @pytest.mark.parametrize(
     ("change", "metadata", "said"),
     [
-        (keep, {"format": "mlx"}, "its format is 'mlx', so .* has the published axis order"),
-        (transpose, {"format": "pt"}, "has MLX's axis order, so .* its format is 'pt'"),
+        (keep, {"format": "mlx"}, "its format is 'mlx', so .* has (the published axis order|its makers' name)"),
+        (convert_in_part, {"format": "pt"}, "has (MLX's axis order|a converter's name), so .* its format is 'pt'"),
     ],
     ids=["called-converted", "converted-in-part"],
 )
@@ -178,6 +180,33 @@ def test_a_recurrent_head_is_refused(tmp_path: Path) -> None:
         load(replace(member, config=config).write(tmp_path))
 
 
+@pytest.mark.parametrize("key", ["layer_types", "rope_theta", "partial_rotary_factors", "swiglu_limits_shared"])
+def test_lists_of_layers_that_do_not_reach_the_heads_are_refused(tmp_path: Path, key: str) -> None:
+    """The target, which they reach, decodes all the same."""
+    member = zoo_member("step-3.5")
+    directory = replace(member, config={**member.config, key: member.config[key][:-1]}).write(tmp_path)
+    with pytest.raises(CheckpointError, match=f"gives {key} for 5 layers, and 6 read it"):
+        load(directory)
+    assert load_checkpoint(directory, tokenizer=None, with_heads=False).heads is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"layer_types": None}, "names no layer_types"),
+        ({"swiglu_limits": [0.0, 0.0]}, "gives swiglu_limits for 2 layers, and 3 read it"),
+        ({"use_rope_layers": [True, True, False]}, "without rotary positions"),
+        ({"rope_theta": [1e4, "x", 1e4]}, "gives rope_theta as"),
+    ],
+    ids=str,
+)
+def test_lists_that_mlx_lm_reads_otherwise_are_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    member = zoo_member("step-3.5")
+    directory = replace(member, config={**member.config, **change}).write(tmp_path)
+    with pytest.raises(CheckpointError, match=said):
+        load_checkpoint(directory, tokenizer=None, with_heads=False)
+
+
 @pytest.mark.parametrize("pattern", ["", "*X", 7])
 def test_a_strange_pattern_is_refused(tmp_path: Path, pattern: Any) -> None:
     member = nemotron_h(1)
@@ -195,6 +224,7 @@ def test_a_strange_pattern_is_refused(tmp_path: Path, pattern: Any) -> None:
         ("deepseek-v3", {"hidden_act": "gelu"}),
         ("nemotron-h", {"mlp_hidden_act": "silu"}),
         ("nemotron-h", {"attention_bias": True}),
+        ("step-3.5", {"zero_centered": False}),
     ],
     ids=str,
 )

@@ -12,23 +12,26 @@ from eredu.contract.errors import CheckpointError
 PUBLISHED_HEADS = 3
 SHARED_HEAD = "transformer.shared_head."
 TYPES = "layer_types"
-BY_LAYER = (TYPES, "rope_theta", "partial_rotary_factors", "swiglu_limits", "swiglu_limits_shared", "use_rope_layers")
+BY_HEAD = (TYPES, "rope_theta", "partial_rotary_factors", "swiglu_limits_shared", "use_rope_layers")
 """Keys under which the config may list a value for each layer, those of the heads behind the target's."""
+BY_LAYER = (*BY_HEAD, "swiglu_limits")
+"""With the one that layers of experts alone read."""
 
 
-def require_lists(config: ModelConfig, layers: int) -> None:
+def require_lists(config: ModelConfig, layers: int, keys: tuple[str, ...] = BY_LAYER, *, instead: str = "") -> None:
     """Raise `CheckpointError` where a list ends before that many layers, or one has no rotary positions.
 
-    mlx-lm takes a value of its own for a layer that a list does not reach, and turns every layer.
+    mlx-lm takes a value of its own for a layer that a list does not reach, and turns every layer. `instead` goes on
+    from the advice to fetch another config.
     """
     if config.strings(TYPES) is None:
         raise CheckpointError(f"{config.path} names no {TYPES}; expected full_attention or sliding_attention a layer")
-    for key in BY_LAYER:
+    for key in keys:
         given = config.get(key)
         if isinstance(given, list) and 0 < len(given) < layers:
             raise CheckpointError(
-                f"{config.path} gives {key} for {len(given)} layers, and {layers} read it, heads among them: what the "
-                "others have would be a guess. Fetch the original config.json, or decode plainly (--no-mtp)"
+                f"{config.path} gives {key} for {len(given)} layers, and {layers} read it: what the others have would "
+                f"be a guess. Fetch the original config.json{instead}"
             )
     if False in (config.get("use_rope_layers") or ()):
         raise CheckpointError(

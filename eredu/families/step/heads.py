@@ -19,7 +19,7 @@ from eredu.families.filling import fill_module
 from eredu.families.head_tensors import HeadTensors, take_module
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.stages import Stage, StageModule
-from eredu.families.step.facts import SHARED_HEAD, require_lists
+from eredu.families.step.facts import BY_HEAD, SHARED_HEAD, require_lists
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.caches.window import WindowCache
 
@@ -65,7 +65,7 @@ def load_heads(tensors: HeadTensors, parts: TargetParts) -> PredictionHeads:
     left over, misshapen or dead.
     """
     depth = tensors.config.layers
-    require_lists(tensors.config, depth + tensors.count)
+    require_lists(tensors.config, depth + tensors.count, BY_HEAD, instead=", or decode plainly (--no-mtp)")
     layers = tensors.shifted().renamed(lambda name: name.removeprefix(APART))
     arrays = dict(layers.arrays)
     stages = [_load_stage(arrays, tensors, parts, depth + number) for number in range(tensors.count)]

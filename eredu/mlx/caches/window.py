@@ -1,7 +1,8 @@
-"""The cache of a sliding-window layer: it keeps every row and hides those behind the window, so it rolls back by length.
+"""The cache of a sliding-window layer: every row is kept, and those behind the window are hidden.
 
-A cache that overwrites the rows it has passed cannot give them back to a rejected block. And where a row's keys lie
-would depend on how tokens arrived, so a block's sums would not be those of its rows, bit for bit.
+So it rolls back by length. A cache that overwrites the rows it has passed cannot give them back to a rejected block; and
+where keys lie in it depends on how tokens arrived, so that a block's sums are not those of its rows, bit for bit. The
+price is the memory of full attention, and its time in long texts.
 """
 
 from __future__ import annotations
@@ -24,9 +25,13 @@ class WindowCache(RollbackCache):
         self.window = window
 
     def make_mask(
-        self, rows: int, *, return_array: bool = False, window_size: int | None = None
+        self,
+        rows: int,
+        *,
+        return_array: bool = False,
+        window_size: int | None = None,  # noqa: ARG002 (it is this window's)
     ) -> mx.array | str | None:
-        """Mask for `rows` new rows, asked for before they are appended; of this window, whatever size is asked for."""
+        """Mask for `rows` new rows, asked for before they are appended."""
         end = self.offset + rows
         if end <= self.window:
             return super().make_mask(rows, return_array=return_array)
