@@ -14,7 +14,7 @@ import mlx.core as mx
 from eredu.families.prediction_heads import PredictionHeads
 from eredu.mlx.caches.composite import RollbackList
 from eredu.mlx.caches.full import RollbackCache
-from eredu.mlx.caches.window import WindowCache
+from eredu.mlx.caches.whole_window import WholeWindowCache
 
 
 class ForkedCache:
@@ -27,7 +27,7 @@ class ForkedCache:
 
     def __init__(self, true: RollbackCache, first: int = 0) -> None:
         self._first = first
-        self._window = true.window if isinstance(true, WindowCache) else None
+        self._window = true.window if isinstance(true, WholeWindowCache) else None
         self._keys = [true.keys[..., : true.offset, :]]
         self._values = [true.values[..., : true.offset, :]]
         self.keys, self.values = self._keys[0], self._values[0]

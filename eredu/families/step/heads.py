@@ -21,7 +21,7 @@ from eredu.families.prediction_heads import PredictionHeads
 from eredu.families.stages import Stage, StageModule
 from eredu.families.step.facts import BY_HEAD, SHARED_HEAD, require_lists
 from eredu.families.target_parts import TargetParts
-from eredu.mlx.caches.window import WindowCache
+from eredu.mlx.caches.whole_window import WholeWindowCache
 
 WIRING = Wiring()
 OUTPUT = f"{SHARED_HEAD}output."
@@ -51,7 +51,7 @@ class StepStage(StageModule):
 
     def new_cache(self, bucket: int | None = None) -> Any:
         """Keys and values, those behind a window hidden where the layer slides."""
-        return WindowCache(self._window, bucket) if self.layer.is_sliding else super().new_cache(bucket)
+        return WholeWindowCache(self._window, bucket) if self.layer.is_sliding else super().new_cache(bucket)
 
     def run_blocks(self, x: mx.array, cache: Any, stage: int) -> mx.array:  # noqa: ARG002 (a module a stage)
         """The decoder layer."""

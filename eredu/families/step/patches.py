@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eredu.families.mlx_lm_patches import Patch, override
-from eredu.mlx.caches.window import WindowCache
+from eredu.mlx.caches.whole_window import WholeWindowCache
 
 
 def keep_rows(original: type[Any]) -> dict[str, Any]:
@@ -15,7 +15,7 @@ def keep_rows(original: type[Any]) -> dict[str, Any]:
         made = original.make_cache(self)
         sliding = (layer.is_sliding for layer in self.layers)
         window = self.args.sliding_window
-        return [WindowCache(window) if slides else cache for slides, cache in zip(sliding, made, strict=True)]
+        return [WholeWindowCache(window) if slides else cache for slides, cache in zip(sliding, made, strict=True)]
 
     return {"make_cache": make_cache}
 

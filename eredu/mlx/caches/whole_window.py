@@ -12,7 +12,7 @@ import mlx.core as mx
 from eredu.mlx.caches.full import RollbackCache
 
 
-class WindowCache(RollbackCache):
+class WholeWindowCache(RollbackCache):
     """Sliding-window cache of one layer.
 
     Args:
