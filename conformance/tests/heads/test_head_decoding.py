@@ -25,6 +25,7 @@ from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording
 from eredu.prepared import PreparedRequest
 from eredu.results import GenerationResult
+from eredu_conformance.zoo import MEMBERS, ZooMember, zoo_member
 
 RULES: dict[str, dict[str, Any]] = {
     "greedy": {"temperature": 0.0},
@@ -40,6 +41,17 @@ LATER = partial(pytest.param, marks=pytest.mark.nightly)
 """A case like its neighbours, for the nightly run."""
 DEPTH = 5
 """Proposals a round: more than any member has stages, so that the last one is iterated."""
+
+
+DECODED = ("qwen3.5", "qwen3-next", "nemotron-h+two-heads", "deepseek-v3+two-heads", "deepseek-v3.2")
+"""One member for each kind of cache, of wiring and of stages; the nightly run decodes with all."""
+OTHERS = [name for name in MEMBERS if zoo_member(name).heads and not any(each.startswith(name) for each in DECODED)]
+
+
+@pytest.fixture(scope="module", params=[*DECODED, *map(LATER, OTHERS)])
+def member(request: pytest.FixtureRequest) -> ZooMember:
+    """Each of them."""
+    return zoo_member(request.param)
 
 
 @pytest.fixture(scope="module")
