@@ -32,9 +32,8 @@ class Rollback(StrEnum):
     """How a rejected suffix is taken back."""
 
     EXACT = "exact"
-    """By length, where row i is a function of tokens 0 to i alone and none is dropped; or, for a state that eredu can
+    """By length, where row i is a function of tokens 0 to i alone and is still held; or, for a state that eredu can
     follow, by running its recurrence alone again over the rows that stay."""
-    WITHIN_WINDOW = "exact until the window is full"
     NOT_YET = "not yet"
     """A rejected token has overwritten what is needed to go back. Speculation is refused."""
 
@@ -46,8 +45,7 @@ class LayerCache:
     Attributes:
         kind: What it keeps.
         window: Tokens that a sliding window holds.
-        followed: Whether eredu goes back all the same: it knows the recurrence of a recurrent layer (`recurrence.py` of
-            the family's folder), or keeps the rows that a window has passed.
+        followed: Whether eredu knows the recurrence of a recurrent layer (`recurrence.py` of the family's folder).
     """
 
     kind: CacheKind
@@ -83,21 +81,16 @@ class CacheReport:
         return {"kind": self.kind, "layers": self.layers, "window": self.window, "rollback": self.rollback}
 
 
-def rollback_of(cache: LayerCache, context: int | None) -> Rollback:
-    """How a layer's cache is rolled back when at most `context` tokens are ever fed."""
-    if cache.kind in {CacheKind.FULL, CacheKind.LATENT} or cache.followed:
-        return Rollback.EXACT
-    if cache.kind is not CacheKind.WINDOW or cache.window is None:
-        return Rollback.NOT_YET
-    return Rollback.EXACT if context is not None and context <= cache.window else Rollback.WITHIN_WINDOW
+def rollback_of(cache: LayerCache) -> Rollback:
+    """How a layer's cache is rolled back."""
+    exact = cache.kind in {CacheKind.FULL, CacheKind.LATENT, CacheKind.WINDOW} or cache.followed
+    return Rollback.EXACT if exact else Rollback.NOT_YET
 
 
-def summarize_caches(layers: Iterable[LayerCache | None], context: int | None) -> tuple[CacheReport, ...]:
+def summarize_caches(layers: Iterable[LayerCache | None]) -> tuple[CacheReport, ...]:
     """Group layers by cache, in the order of their first layer; layers without a cache are left out."""
     counts = Counter(layer for layer in layers if layer is not None)
-    return tuple(
-        CacheReport(cache.kind, count, cache.window, rollback_of(cache, context)) for cache, count in counts.items()
-    )
+    return tuple(CacheReport(cache.kind, count, cache.window, rollback_of(cache)) for cache, count in counts.items())
 
 
 # ---- rules that several families share: the caches that mlx-lm's class of the family makes -------------------------

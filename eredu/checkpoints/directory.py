@@ -131,7 +131,7 @@ class OpenedDirectory:
             layers = []
         else:
             layers = family.caches(config)
-        return summarize_caches(layers, self.context_limit)
+        return summarize_caches(layers)
 
     @cached_property
     def head_claim(self) -> HeadClaim | None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eredu.checkpoints.caches import FULL, CacheKind, CacheReport, LayerCache, Rollback, rollback_of, summarize_caches
+from eredu.checkpoints.caches import FULL, CacheKind, CacheReport, Rollback, summarize_caches
 from eredu.checkpoints.config import MAX_COUNT, MAX_LAYERS
 from eredu.checkpoints.family import Family
 from eredu.checkpoints.gguf_header import GgufHeader
@@ -98,7 +98,7 @@ class OpenedGguf:
     @property
     def caches(self) -> tuple[CacheReport, ...]:
         """Kinds of cache. Which layers have which is the runtime's to know, so those of mixed files are not counted."""
-        family, context = self.family, self.context_limit
+        family = self.family
         if family is None:
             raise CheckpointError(
                 f"{self.path} holds the architecture {self.architecture!r}, whose caches eredu does not know; known "
@@ -109,11 +109,10 @@ class OpenedGguf:
         window = self._number("attention.sliding_window")
         recurrent = any(key.startswith(f"{self.architecture}.ssm.") for key in self.header.metadata)
         if family.gguf_cache is not None or not (window or recurrent):
-            return summarize_caches([family.gguf_cache or FULL] * self._required("block_count"), context)
+            return summarize_caches([family.gguf_cache or FULL] * self._required("block_count"))
         reports = [CacheReport(CacheKind.FULL, None, None, Rollback.EXACT)]
         if window:
-            rollback = rollback_of(LayerCache(CacheKind.WINDOW, window), context)
-            reports.append(CacheReport(CacheKind.WINDOW, None, window, rollback))
+            reports.append(CacheReport(CacheKind.WINDOW, None, window, Rollback.EXACT))
         if recurrent:
             reports.append(CacheReport(CacheKind.RECURRENT, None, None, Rollback.NOT_YET))
         return tuple(reports)

@@ -22,7 +22,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_map_with_path, tree_unflatten
 from mlx_lm.models import llama
-from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
+from mlx_lm.models.cache import CacheList, KVCache, RotatingKVCache, make_prompt_cache
 from mlx_lm.models.gated_delta import compute_g as gated_delta_decay
 from mlx_lm.models.gated_delta import gated_delta_update, normalize_qk
 from mlx_lm.models.mla import MultiLinear, QuantizedMultiLinear
@@ -49,6 +49,11 @@ WIDE = "float32"
 _EXPERT = re.compile(r"^(.*\.mlp)\.experts\.(\d+)\.((?:gate|up|down)_proj\.weight)$")
 AppendCache = KVCache
 """mlx-lm's plain key-value cache, which eredu's cache extends."""
+
+
+def window_of_cache(cache: Any) -> int | None:
+    """Rows that a cache of mlx-lm holds of a sliding window; None for other caches, and with a start that stays."""
+    return int(cache.max_size) if type(cache) is RotatingKVCache and cache.keep == 0 else None
 
 
 class LanguageModel(Protocol):

@@ -28,30 +28,44 @@ def fused(function: Callable[Parameters, mx.array]) -> Callable[Parameters, mx.a
     return call
 
 
-def visible_columns(columns: int, rows: int, first: mx.array) -> mx.array:
+def visible_columns(columns: int, rows: int, first: mx.array, window: int | None = None) -> mx.array:
     """Which columns each new row sees, shape (rows, columns), bool.
 
     Args:
         columns: Columns in all, padding included.
         rows: New rows.
         first: The column of the first new row, shape (), integer.
+        window: Columns that a row sees, its own too; None for all before it.
     """
-    return _visible(_numbers(columns), _numbers(rows), first)
+    return _visible(_numbers(columns), _numbers(rows), first, _constant(columns if window is None else window))
 
 
-def visible_scores(columns: int, rows: int, first: mx.array, dtype: mx.Dtype) -> mx.array:
+def visible_scores(columns: int, rows: int, first: mx.array, dtype: mx.Dtype, window: int | None = None) -> mx.array:
     """The same, as what is added to attention scores: 0 where visible, else -inf; in `dtype`."""
-    return _additive(_numbers(columns), _numbers(rows), first, *_bounds(dtype))
+    reach = _constant(columns if window is None else window)
+    return _additive(_numbers(columns), _numbers(rows), first, reach, *_bounds(dtype))
 
 
 @fused
-def _visible(columns: mx.array, rows: mx.array, first: mx.array) -> mx.array:
-    return columns[None] <= (rows + first)[:, None]
+def _visible(columns: mx.array, rows: mx.array, first: mx.array, reach: mx.array) -> mx.array:
+    behind = (rows + first)[:, None] - columns[None]
+    return (behind >= 0) & (behind < reach)
 
 
 @fused
-def _additive(columns: mx.array, rows: mx.array, first: mx.array, seen: mx.array, unseen: mx.array) -> mx.array:
-    return mx.where(columns[None] <= (rows + first)[:, None], seen, unseen)
+def _additive(
+    columns: mx.array, rows: mx.array, first: mx.array, reach: mx.array, seen: mx.array, unseen: mx.array
+) -> mx.array:
+    behind = (rows + first)[:, None] - columns[None]
+    return mx.where((behind >= 0) & (behind < reach), seen, unseen)
+
+
+@lru_cache(maxsize=64)
+def _constant(value: int) -> mx.array:
+    """A number, made once."""
+    number = mx.array(value)
+    mx.eval(number)
+    return number
 
 
 @lru_cache(maxsize=64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eredu.mlx.caches.sequence import SequenceCache
+from eredu.mlx.caches.window import WindowCache
 from eredu.mlx.models import FittedModel
 from eredu_conformance.subjects.family import FamilyModel
 
@@ -85,24 +86,25 @@ def _next_row(cache: SequenceCache, target: FittedModel) -> NDArray[np.float32]:
 def _state_apart(cache: SequenceCache, due: SequenceCache) -> float:
     if cache.length != due.length:
         return float("inf")
-    found, expected = ([list(_readable(layer)) for layer in held.layers] for held in (cache, due))
-    if [[array.shape for array in layer] for layer in found] != [[a.shape for a in layer] for layer in expected]:
+    found, expected = held_in(cache.layers), held_in(due.layers)
+    if [array.shape for array in found] != [array.shape for array in expected]:
         return float("inf")
-    pairs = zip((a for layer in found for a in layer), (a for layer in expected for a in layer), strict=True)
-    return max((_apart(_numbers(mine), _numbers(other)) for mine, other in pairs if mine.size), default=0.0)
+    pairs = zip(found, expected, strict=True)
+    return max((_apart(mine, other) for mine, other in pairs if mine.size), default=0.0)
 
 
-def _readable(layer: Any) -> Iterator[mx.array]:
-    """What a later step can read of one layer's cache: rows up to its length, or its whole state."""
-    if hasattr(layer, "caches"):
-        for part in layer.caches:
-            yield from _readable(part)
-    elif hasattr(layer, "keys"):
-        if layer.offset:
-            yield layer.keys[..., : layer.offset, :]
-            yield layer.values[..., : layer.offset, :]
-    else:
-        yield from (array for array in layer.cache if array is not None)
+def held_in(caches: Iterable[Any]) -> list[NDArray[np.float32]]:
+    """What a later step can read of layers' caches: rows up to their length or of their window, or whole states."""
+    found: list[NDArray[np.float32]] = []
+    for part in (part for layer in caches for part in getattr(layer, "caches", [layer])):
+        if isinstance(part, WindowCache):
+            rows: Sequence[mx.array] = part.state if part.offset else ()
+        elif hasattr(part, "keys"):
+            rows = [each[..., : part.offset, :] for each in (part.keys, part.values)] if part.offset else ()
+        else:
+            rows = [array for array in part.cache if array is not None]
+        found += map(_numbers, rows)
+    return found
 
 
 def _apart(found: NDArray[np.float32], due: NDArray[np.float32]) -> float:

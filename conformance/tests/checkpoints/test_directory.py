@@ -134,7 +134,7 @@ WINDOW = {"sliding_window": 64}
         ({"model_type": "mamba2"}, [(CacheKind.RECURRENT, 2, None, Rollback.NOT_YET)]),
         (
             {"model_type": "llama", "layer_types": ["sliding_attention", "full_attention"], **WINDOW},
-            [(CacheKind.WINDOW, 1, 64, Rollback.WITHIN_WINDOW), (CacheKind.FULL, 1, None, Rollback.EXACT)],
+            [(CacheKind.WINDOW, 1, 64, Rollback.EXACT), (CacheKind.FULL, 1, None, Rollback.EXACT)],
         ),
         (
             {"model_type": "gpt_oss", "num_hidden_layers": 3, "sliding_window": 128},
@@ -142,11 +142,11 @@ WINDOW = {"sliding_window": 64}
         ),
         (
             {"model_type": "gemma3_text", "num_hidden_layers": 7, **WINDOW},
-            [(CacheKind.WINDOW, 6, 64, Rollback.WITHIN_WINDOW), (CacheKind.FULL, 1, None, Rollback.EXACT)],
+            [(CacheKind.WINDOW, 6, 64, Rollback.EXACT), (CacheKind.FULL, 1, None, Rollback.EXACT)],
         ),
         (
             {"model_type": "gemma4_text", "num_hidden_layers": 7, "num_kv_shared_layers": 3, **WINDOW},
-            [(CacheKind.WINDOW, 4, 64, Rollback.WITHIN_WINDOW)],
+            [(CacheKind.WINDOW, 4, 64, Rollback.EXACT)],
         ),
         (
             {"model_type": "step3p5", "layer_types": ["sliding_attention", "full_attention", "a head's"], **WINDOW},

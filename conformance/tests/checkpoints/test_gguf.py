@@ -97,8 +97,7 @@ def test_the_real_target() -> None:
     [
         ("deepseek2", {}, [CacheKind.LATENT], True),
         ("deepseek4", {}, [CacheKind.COMPRESSED], False),
-        ("gemma3", {"attention.sliding_window": 64}, [CacheKind.FULL, CacheKind.WINDOW], False),
-        ("gemma3", {"attention.sliding_window": 128}, [CacheKind.FULL, CacheKind.WINDOW], True),
+        ("gemma3", {"attention.sliding_window": 64}, [CacheKind.FULL, CacheKind.WINDOW], True),
         ("nemotron_h", {"ssm.state_size": 4}, [CacheKind.FULL, CacheKind.RECURRENT], False),
     ],
 )

@@ -15,6 +15,7 @@ from eredu.families.mlx_lm_patches import BLOCK_ROWS, NOTED_ROWS
 from eredu.families.recurrence import recurrences_of
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.caches.sequence import SequenceCache
+from eredu_conformance.harness.family_state import held_in
 from eredu_conformance.zoo import MEMBERS, zoo_member
 
 PROMPT = 20
@@ -46,16 +47,8 @@ def feed_in(model: LanguageModel, chunks: Sequence[Sequence[int]]) -> tuple[NDAr
 
 
 def state(cache: SequenceCache) -> list[NDArray[np.float32]]:
-    """Everything that the layers remember, up to the length."""
-    found: list[NDArray[np.float32]] = []
-    for layer in cache.layers:
-        parts = getattr(layer, "caches", [layer])
-        for part in parts:
-            if hasattr(part, "offset"):
-                found += [np.array(rows[..., : part.offset, :]) for rows in (part.keys, part.values)]
-            else:
-                found += [np.array(entry) for entry in part.cache]
-    return found
+    """Everything that a later step can read."""
+    return held_in(cache.layers)
 
 
 def assert_same(ours: Sequence[NDArray[np.float32]], theirs: Sequence[NDArray[np.float32]]) -> None:

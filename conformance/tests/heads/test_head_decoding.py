@@ -10,7 +10,6 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from eredu.contract.capability import MtpCapability, MtpCheckpointKind
 from eredu.contract.errors import CapabilityError
@@ -25,6 +24,8 @@ from eredu.mlx.placement import Placement
 from eredu.mlx.taps import recording
 from eredu.prepared import PreparedRequest
 from eredu.results import GenerationResult
+from eredu_conformance.harness.family_state import held_in
+from eredu_conformance.zoo import MEMBERS, ZooMember, zoo_member
 
 RULES: dict[str, dict[str, Any]] = {
     "greedy": {"temperature": 0.0},
@@ -40,6 +41,17 @@ LATER = partial(pytest.param, marks=pytest.mark.nightly)
 """A case like its neighbours, for the nightly run."""
 DEPTH = 5
 """Proposals a round: more than any member has stages, so that the last one is iterated."""
+
+
+DECODED = ("qwen3.5", "qwen3-next", "nemotron-h+two-heads", "deepseek-v3+two-heads", "deepseek-v3.2", "step-3.5")
+"""One member for each kind of cache, of wiring and of stages; the nightly run decodes with all."""
+OTHERS = [name for name in MEMBERS if zoo_member(name).heads and not any(each.startswith(name) for each in DECODED)]
+
+
+@pytest.fixture(scope="module", params=[*DECODED, *map(LATER, OTHERS)])
+def member(request: pytest.FixtureRequest) -> ZooMember:
+    """Each of them."""
+    return zoo_member(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -115,17 +127,6 @@ def script(patch: pytest.MonkeyPatch, plain: GenerationResult, count: int) -> No
 def stages_of(sequence: Any) -> Any:
     """What each stage of a sequence remembers."""
     return sequence.drafter.stages
-
-
-def held_in(caches: Any) -> list[NDArray[np.float32]]:
-    """All rows and states of caches, up to their length."""
-    found: list[NDArray[np.float32]] = []
-    for part in (part for layer in caches for part in getattr(layer, "caches", [layer])):
-        if hasattr(part, "offset"):
-            found += [np.array(rows[..., : part.offset, :]) for rows in (part.keys, part.values)]
-        else:
-            found += [np.array(entry) for entry in part.cache]
-    return found
 
 
 # rule: verify.greedy-argmax, verify.coupled-shared-vector, rollback.exact-state

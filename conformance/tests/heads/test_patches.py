@@ -27,10 +27,7 @@ from eredu_conformance.goldens import PROMPT, ROWS, golden_named
 from eredu_conformance.zoo import MEMBERS, zoo_member
 
 TOKENS = [int(token) for token in np.random.default_rng(6).integers(0, 64, size=24)]
-BLOCKS = {
-    "latent rows": "deepseek-v3", "sparse rows": "deepseek-v3.2", "state space rows": "nemotron-h",
-    "kept windows": "step-3.5",
-}  # fmt: skip
+BLOCKS = {"latent rows": "deepseek-v3", "sparse rows": "deepseek-v3.2", "state space rows": "nemotron-h"}
 """Members whose blocks mlx-lm computes otherwise than their rows."""
 EXPERTS = ["deepseek-v3", "nemotron-h", "qwen3.5-moe"]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import cast
 
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.models import mamba
 from numpy.typing import NDArray
 
 from eredu.contract.errors import CapabilityError
@@ -20,6 +21,10 @@ DECODERS = [
     TinyDecoder(model_type="qwen3", tied=True, kv_heads=4, seed=3),
     TinyDecoder(bias=True, kv_heads=1, seed=4),
 ]
+MAMBA = {
+    "model_type": "mamba", "vocab_size": 48, "hidden_size": 16, "intermediate_size": 32, "state_size": 4,
+    "num_hidden_layers": 1, "conv_kernel": 4, "use_bias": False, "use_conv_bias": True, "time_step_rank": 2,
+}  # fmt: skip
 IDS = ["llama", "qwen3", "llama-bias"]
 
 
@@ -120,13 +125,13 @@ def test_rollback_outside_of_the_cache_is_refused_and_moves_nothing(model: Langu
 
 
 # rule: capability.no-silent-fallback
-def test_caches_that_forget_are_named_and_refused(tmp_path: Path) -> None:
-    windowed = load_directory(TinyDecoder(window=8).write(tmp_path))[0]
-    cache = SequenceCache(windowed)
-    assert cache.kinds_without_rollback == {"RotatingKVCache"}
-    feed(cache, windowed, tokens(4))
+def test_caches_that_forget_are_named_and_refused() -> None:
+    recurrent = cast(LanguageModel, mamba.Model(mamba.ModelArgs.from_dict(MAMBA)))
+    cache = SequenceCache(recurrent)
+    assert cache.kinds_without_rollback == {"ArraysCache"}
+    feed(cache, recurrent, tokens(4))
     cache.rollback(4)
-    with pytest.raises(CapabilityError, match="RotatingKVCache"):
+    with pytest.raises(CapabilityError, match="ArraysCache"):
         cache.rollback(3)
 
 

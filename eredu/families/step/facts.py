@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from eredu.checkpoints.caches import CacheKind, LayerCache, by_layer_types
+from eredu.checkpoints.caches import LayerCache, by_layer_types
 from eredu.checkpoints.config import ModelConfig
 from eredu.checkpoints.family import Family, HeadClaim, HeadFacts, attention_weights, claimed_heads, weights
 from eredu.contract.errors import CheckpointError
@@ -41,11 +39,10 @@ def require_lists(config: ModelConfig, layers: int, keys: tuple[str, ...] = BY_L
 
 
 def caches(config: ModelConfig) -> list[LayerCache | None]:
-    """By `layer_types`, which goes on behind the last layer; what a window has passed is kept (`patches.py`)."""
+    """By `layer_types`, which goes on behind the last layer."""
     require_lists(config, config.layers)
     own = (config.strings(TYPES) or ())[: config.layers]
-    made = by_layer_types(config.with_values({TYPES: list(own)}))
-    return [replace(each, followed=True) if each and each.kind is CacheKind.WINDOW else each for each in made]
+    return by_layer_types(config.with_values({TYPES: list(own)}))
 
 
 def claim(config: ModelConfig) -> HeadClaim:

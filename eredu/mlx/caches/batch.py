@@ -13,11 +13,11 @@ from typing import Any
 import mlx.core as mx
 
 from eredu.contract.errors import CapabilityError
-from eredu.mlx.adapter import AppendCache, CacheList, LanguageModel, make_caches
+from eredu.mlx.adapter import AppendCache, CacheList, LanguageModel, make_caches, window_of_cache
 from eredu.mlx.caches.composite import RollbackList
 from eredu.mlx.caches.full import RollbackCache
 from eredu.mlx.caches.recurrent import TARGET_FEEDS, Journal, JournalledFeed, Recurrence
-from eredu.mlx.caches.whole_window import WholeWindowCache
+from eredu.mlx.caches.window import WindowCache
 from eredu.mlx.taps import Recording, recording
 
 
@@ -145,15 +145,14 @@ def _exact(layer: Any, attention_cache: type[RollbackCache], bucket: int | None)
     """The layer's cache in the form that rolls back exactly, where there is one."""
     if type(layer) is AppendCache:
         return attention_cache(bucket)
-    if isinstance(layer, WholeWindowCache):
-        return WholeWindowCache(layer.window, bucket)
     if type(layer) is CacheList and all(type(cache) is AppendCache for cache in layer.caches):
         return RollbackList(*[RollbackCache() for _ in layer.caches])
-    return layer
+    window = window_of_cache(layer)
+    return layer if window is None else WindowCache(window, bucket)
 
 
 def _rolls_back(layer: Any) -> bool:
-    return isinstance(layer, (RollbackCache, RollbackList))
+    return isinstance(layer, (RollbackCache, RollbackList, WindowCache))
 
 
 def _next_power(count: int) -> int:

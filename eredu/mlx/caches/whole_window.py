@@ -1,8 +1,7 @@
-"""The cache of a sliding-window layer: every row is kept, and those behind the window are hidden.
+"""The cache of a head's sliding-window layer: every row is kept, and those behind the window are hidden.
 
-So it rolls back by length. A cache that overwrites the rows it has passed cannot give them back to a rejected block;
-and where keys lie in it depends on how tokens arrived, so that a block's sums are not those of its rows, bit for bit.
-The price is the memory of full attention, and its time in long texts.
+A probe runs a head at every position of a text at once, so it needs all rows. The price is the memory of full
+attention, of one layer a head.
 """
 
 from __future__ import annotations
