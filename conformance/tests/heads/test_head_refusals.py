@@ -225,6 +225,8 @@ def test_a_strange_pattern_is_refused(tmp_path: Path, pattern: Any) -> None:
         ("nemotron-h", {"mlp_hidden_act": "silu"}),
         ("nemotron-h", {"attention_bias": True}),
         ("step-3.5", {"zero_centered": False}),
+        ("glm-5", {"index_topk_freq": 4}),
+        ("glm-5", {"index_topk_freq": 1, "indexer_types": ["full", "full", "shared"]}),
     ],
     ids=str,
 )

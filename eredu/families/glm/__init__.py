@@ -1,1 +1,1 @@
-"""GLM-4.5 to 4.7: full attention, a mixture of experts, and a prediction head behind the last layer."""
+"""GLM-4.5 to 5: full, latent or sparse attention, a mixture of experts, and a prediction head behind the last layer."""

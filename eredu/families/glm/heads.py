@@ -1,4 +1,4 @@
-"""Heads of GLM-4.5 to 4.7, with attention and a mixture of experts of their own.
+"""Heads of GLM-4.5 to 5, with attention and a mixture of experts of their own.
 
 Source: the releases' tensor names, and Transformers' `MtpModel`, which runs them as it runs DeepSeek V3's.
 """

@@ -1,6 +1,7 @@
 """Patches of mlx-lm's GLM-4.5 and GLM-4.7-Flash: group routing, and latent attention in blocks as in rows.
 
-The releases have one group, and a config may have more.
+The releases have one group, and a config may have more. GLM-5 is built of mlx-lm's modules of DeepSeek V3.2, and is
+patched as they are (`eredu.families.deepseek.patches`).
 """
 
 from __future__ import annotations

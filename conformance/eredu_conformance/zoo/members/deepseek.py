@@ -146,12 +146,12 @@ def _head(draw: Drawer, body: Tensors, number: int, *, indexed: bool) -> Tensors
     return extra_layer(draw, body, prefix, _layer(draw, prefix, dense=False, indexed=indexed))
 
 
-def latent_tensors(draw: Drawer, heads: int) -> tuple[Tensors, Tensors]:
-    """Tensors of a target with latent attention and grouped experts, and of its heads."""
-    body = _body(draw, indexed=False)
+def latent_tensors(draw: Drawer, heads: int, *, indexed: bool = False) -> tuple[Tensors, Tensors]:
+    """Tensors of a target with latent attention and grouped experts, and of its heads; with indexers or without."""
+    body = _body(draw, indexed=indexed)
     head: Tensors = {}
     for number in range(heads):
-        head |= _head(draw, body, number, indexed=False)
+        head |= _head(draw, body, number, indexed=indexed)
     return body, head
 
 
@@ -167,14 +167,12 @@ def deepseek_v3(heads: int = 1) -> ZooMember:
 
 def deepseek_v32() -> ZooMember:
     """DeepSeek V3.2: beyond `index_topk` rows, an indexer chooses which ones are attended to."""
-    draw = Drawer(7)
-    body = _body(draw, indexed=True)
+    body, head = latent_tensors(Drawer(7), 1, indexed=True)
     config = _config("deepseek_v32", "DeepseekV32ForCausalLM", 1) | {
         "index_n_heads": INDEX_HEADS,
         "index_head_dim": INDEX_WIDTH,
         "index_topk": INDEX_TOP,
     }
-    head = _head(draw, body, 0, indexed=True)
     return ZooMember(
         name="deepseek-v3.2", config=config, body=body, head=head, heads=1, boundary=INDEX_TOP,
         head_decoder=layer_behind_the_last, fp8=DEEPSEEK,

@@ -1,7 +1,7 @@
-"""GLM-4.5 and GLM-4.7-Flash: experts behind one dense layer, and a head behind the last.
+"""GLM-4.5, GLM-4.7-Flash and GLM-5: experts behind one dense layer, and a head behind the last.
 
 GLM-4.5, 4.6 and 4.7 have grouped-query attention that turns half of each head; GLM-4.7-Flash has DeepSeek V3's latent
-attention.
+attention, and GLM-5 the sparse attention of DeepSeek V3.2.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
-from eredu_conformance.zoo.eight_bits import ROWS
+from eredu_conformance.zoo.eight_bits import DEEPSEEK, ROWS
 from eredu_conformance.zoo.member import COMMON, VOCABULARY, ZooMember
 from eredu_conformance.zoo.members import deepseek
 
@@ -70,6 +70,34 @@ GLM_47_FLASH: Mapping[str, Any] = {
     "transformers_version": "5.0.0rc0",
     "v_head_dim": deepseek.VALUE,
 }
+GLM_5: Mapping[str, Any] = {
+    **{key: value for key, value in SHARED.items() if key not in ("rope_scaling", "rope_theta")},
+    "architectures": ["GlmMoeDsaForCausalLM"],
+    "model_type": "glm_moe_dsa",
+    "ep_size": 1,
+    "head_dim": deepseek.ROPE,
+    "index_head_dim": deepseek.INDEX_WIDTH,
+    "index_n_heads": deepseek.INDEX_HEADS,
+    "index_topk": deepseek.INDEX_TOP,
+    "indexer_rope_interleave": True,
+    "initializer_range": 0.02,
+    "kv_lora_rank": deepseek.KV_RANK,
+    "moe_layer_freq": 1,
+    "num_key_value_heads": HEADS,
+    "pretraining_tp": 1,
+    "q_lora_rank": deepseek.Q_RANK,
+    "qk_head_dim": deepseek.NOPE + deepseek.ROPE,
+    "qk_nope_head_dim": deepseek.NOPE,
+    "qk_rope_head_dim": deepseek.ROPE,
+    "rope_interleave": True,
+    "rope_parameters": {"rope_theta": 1000000, "rope_type": "default"},
+    "routed_scaling_factor": 2.5,
+    "scoring_func": "sigmoid",
+    "topk_method": "noaux_tc",
+    "transformers_version": "5.0.2.dev0",
+    "use_cache": True,
+    "v_head_dim": deepseek.VALUE,
+}
 
 
 def _attention(draw: Drawer, prefix: str) -> Tensors:
@@ -116,5 +144,14 @@ def glm47_flash() -> ZooMember:
     )  # fmt: skip
 
 
+def glm5() -> ZooMember:
+    """GLM-5: the tensors of DeepSeek V3.2, whose indexers turn neighbouring numbers instead of halves."""
+    body, head = deepseek.latent_tensors(Drawer(14), 1, indexed=True)
+    return ZooMember(
+        name="glm-5", config=GLM_5, body=body, head=head, heads=1, boundary=deepseek.INDEX_TOP,
+        head_decoder=deepseek.layer_behind_the_last, fp8=DEEPSEEK,
+    )  # fmt: skip
+
+
 PLACE = 4
-MEMBERS = {"glm-4.5": glm45, "glm-4.7-flash": glm47_flash}
+MEMBERS = {"glm-4.5": glm45, "glm-4.7-flash": glm47_flash, "glm-5": glm5}
