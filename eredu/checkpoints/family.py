@@ -123,6 +123,18 @@ def attention_weights(prefix: str) -> list[str]:
     return weights(f"{prefix}self_attn.", "q_proj", "k_proj", "v_proj", "o_proj")
 
 
+def fused_weights(count: int, *stems: str) -> list[str]:
+    """Names of the weights of heads that share all but their layers, as Qwen publishes them.
+
+    `stems` are the modules of each layer beside its norms and its attention's projections.
+    """
+    required = weights("mtp.", "fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
+    for layer in (f"mtp.layers.{number}." for number in range(count)):
+        required += [*weights(layer, "input_layernorm", "post_attention_layernorm"), *attention_weights(layer)]
+        required += weights(layer, *stems)
+    return required
+
+
 def unknown_heads(config: ModelConfig) -> HeadClaim | None:
     """Heads that a config counts in a family whose heads eredu knows nothing of: layers behind the last, or `mtp…`.
 

@@ -16,6 +16,7 @@ from eredu.checkpoints.family import Family
 from eredu.families.deepseek import facts as deepseek
 from eredu.families.deepseek_v4 import facts as deepseek_v4
 from eredu.families.ernie import facts as ernie
+from eredu.families.exaone import facts as exaone
 from eredu.families.gemma import facts as gemma
 from eredu.families.glm import facts as glm
 from eredu.families.inkling import facts as inkling
@@ -27,7 +28,7 @@ from eredu.families.plain import facts as plain
 from eredu.families.qwen import facts as qwen
 from eredu.families.step import facts as step
 
-FOLDERS = (plain, llama, gemma, muse, qwen, nemotron, inkling, glm, mimo, ernie, step, deepseek, deepseek_v4)
+FOLDERS = (plain, llama, gemma, muse, qwen, nemotron, inkling, glm, mimo, ernie, step, exaone, deepseek, deepseek_v4)
 FAMILIES: tuple[Family, ...] = tuple(family for folder in FOLDERS for family in folder.FAMILIES)
 
 MODEL_TYPES = {name: family for family in FAMILIES for name in (*family.model_types, *family.assistants)}

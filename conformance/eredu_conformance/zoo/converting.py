@@ -26,11 +26,11 @@ OFFSET_NORMS = (
     "input_layernorm", "post_attention_layernorm", "q_norm", "k_norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden",
     "model.norm", "mtp.norm", "enorm", "hnorm", "shared_head.norm",
 )  # fmt: skip
-STEP_NAMES = {
+MLX_NAMES = {
     ".moe.gate.": ".mlp.gate.gate.", ".moe.router_bias": ".mlp.gate.router_bias", ".moe.": ".mlp.switch_mlp.",
-    ".share_expert.": ".mlp.share_expert.",
+    ".share_expert.": ".mlp.share_expert.", ".mlp.e_score_correction_bias": ".mlp.gate.e_score_correction_bias",
 }  # fmt: skip
-"""Converters' names for parts of Step 3.5's layers; the first that a published name holds is replaced."""
+"""Converters' names for parts of the layers of Step 3.5 and K-EXAONE; the first that a name holds is replaced."""
 _EXPERT = re.compile(r"^(?P<prefix>.*)\.experts\.(?P<number>\d+)\.(?P<part>\w+)\.weight$")
 _DENSE = re.compile(r"norm|conv1d|enorm|hnorm|layernorm|mlp\.gate\.weight|mixer\.gate\.weight|mtp\.fc\.weight")
 
@@ -130,7 +130,7 @@ def _convert(member: ZooMember, tensors: Tensors) -> Tensors:
     result: Tensors = {}
     experts: dict[str, list[np.ndarray[Any, np.dtype[np.float32]]]] = {}
     for published, array in tensors.items():
-        name = _step_name(published)
+        name = _mlx_name(published)
         if found := _EXPERT.match(name):
             part = member.expert_parts.get(found["part"], found["part"])
             experts.setdefault(f"{found['prefix']}.switch_mlp.{part}.weight", []).append(array)
@@ -149,8 +149,8 @@ def _convert(member: ZooMember, tensors: Tensors) -> Tensors:
     return result | {name: np.stack(arrays) for name, arrays in experts.items()}
 
 
-def _step_name(name: str) -> str:
-    return next((name.replace(old, new) for old, new in STEP_NAMES.items() if old in name), name)
+def _mlx_name(name: str) -> str:
+    return next((name.replace(old, new) for old, new in MLX_NAMES.items() if old in name), name)
 
 
 def _unpacked(name: str, array: np.ndarray[Any, np.dtype[np.float32]]) -> Tensors:

@@ -15,6 +15,7 @@ from eredu_conformance.zoo.drawing import Drawer, Tensors
 from eredu_conformance.zoo.member import CONTEXT, ZooMember
 from eredu_conformance.zoo.members.deepseek import deepseek_v3, deepseek_v32
 from eredu_conformance.zoo.members.dense import llama, qwen3
+from eredu_conformance.zoo.members.exaone import SLIDING, WINDOW, k_exaone
 from eredu_conformance.zoo.members.nemotron import nemotron_h
 from eredu_conformance.zoo.members.qwen import qwen3_next, qwen35
 
@@ -117,6 +118,14 @@ def listed_layers() -> ZooMember:
     return replace(member, name="nemotron-h+listed-layers", config=config)
 
 
+def sliding_head() -> ZooMember:
+    """K-EXAONE whose head has a window, and whose dense layers are counted, not listed."""
+    member = k_exaone()
+    config = {name: value for name, value in member.config.items() if name not in ("is_moe_layer", "mlp_layer_types")}
+    config |= {"mtp_layer_types": [SLIDING], "mtp_sliding_windows": [WINDOW]}
+    return replace(member, name="k-exaone+sliding-head", config=config)
+
+
 def edges() -> tuple[ZooMember, ...]:
     """All of them."""
     return (
@@ -126,6 +135,7 @@ def edges() -> tuple[ZooMember, ...]:
         tied(),
         text_only(),
         listed_layers(),
+        sliding_head(),
         *scaled_rotary(),
         replace(deepseek_v3(heads=2), name="deepseek-v3+two-heads"),
         replace(nemotron_h(heads=2), name="nemotron-h+two-heads"),

@@ -207,6 +207,47 @@ def test_lists_that_mlx_lm_reads_otherwise_are_refused(tmp_path: Path, change: d
         load_checkpoint(directory, tokenizer=None, with_heads=False)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sliding_windows": [16, 8, 0]}, "lists the window 8 under sliding_windows"),
+        ({"swiglu_limits": [0.0, 0.0, 7.0]}, "clamps layers"),
+    ],
+    ids=str,
+)
+def test_layers_of_k_exaone_that_mlx_lm_makes_alike_are_refused(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    member = zoo_member("k-exaone")
+    directory = replace(member, config={**member.config, **change}).write(tmp_path)
+    with pytest.raises(CheckpointError, match=said):
+        load_checkpoint(directory, tokenizer=None, with_heads=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"mtp_layer_types": ["linear_attention"]}, "gives mtp_layer_types as .'linear_attention'"),
+        ({"mtp_layer_types": []}, "for each of 1 prediction heads"),
+        ({"mtp_sliding_windows": [8]}, r"the window 8 under mtp_sliding_windows.*--no-mtp"),
+    ],
+    ids=str,
+)
+def test_a_head_of_k_exaone_that_is_not_described_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    member = zoo_member("k-exaone")
+    with pytest.raises(CheckpointError, match=said):
+        load(replace(member, config={**member.config, **change}).write(tmp_path))
+
+
+def test_heads_of_k_exaone_of_several_kinds_are_refused(tmp_path: Path) -> None:
+    member = zoo_member("k-exaone")
+    second = {name.replace("layers.0", "layers.1"): array for name, array in member.head.items()}
+    kinds = {"num_nextn_predict_layers": 2, "mtp_layer_types": ["full_attention", "sliding_attention"]}
+    two = replace(member, config={**member.config, **kinds}, head={**member.head, **second}, heads=2)
+    with pytest.raises(CapabilityError, match="several kinds of attention"):
+        load(two.write(tmp_path))
+
+
 @pytest.mark.parametrize("pattern", ["", "*X", 7])
 def test_a_strange_pattern_is_refused(tmp_path: Path, pattern: Any) -> None:
     member = nemotron_h(1)
@@ -225,6 +266,7 @@ def test_a_strange_pattern_is_refused(tmp_path: Path, pattern: Any) -> None:
         ("nemotron-h", {"mlp_hidden_act": "silu"}),
         ("nemotron-h", {"attention_bias": True}),
         ("step-3.5", {"zero_centered": False}),
+        ("k-exaone", {"attention_bias": True}),
         ("glm-5", {"index_topk_freq": 4}),
         ("glm-5", {"index_topk_freq": 1, "indexer_types": ["full", "full", "shared"]}),
     ],

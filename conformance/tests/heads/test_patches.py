@@ -69,8 +69,8 @@ def test_every_patch_is_tried_here() -> None:
 def test_mlx_lm_still_takes_experts_of_groups_left_out(name: str) -> None:
     module, _, kind = name.partition(".")
     settings = SimpleNamespace(
-        num_experts_per_tok=2, norm_topk_prob=True, n_routed_experts=8, routed_scaling_factor=1.0, n_group=2,
-        topk_group=1, hidden_size=4, topk_method="noaux_tc",
+        num_experts_per_tok=2, norm_topk_prob=True, n_routed_experts=8, num_experts=8, routed_scaling_factor=1.0,
+        n_group=2, topk_group=1, hidden_size=4, topk_method="noaux_tc",
     )  # fmt: skip
     gate: Any = getattr(import_module(f"mlx_lm.models.{module}"), kind)(settings)
     gate.weight = mx.random.normal((8, 4), key=mx.random.key(1))

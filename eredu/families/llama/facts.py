@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from eredu.checkpoints.caches import by_layer_types
 from eredu.checkpoints.config import ModelConfig
-from eredu.checkpoints.family import Family, HeadClaim, HeadFacts, attention_weights, weights
+from eredu.checkpoints.family import Family, HeadClaim, HeadFacts, fused_weights
 
 
 def claim(config: ModelConfig) -> HeadClaim:  # noqa: ARG001 (every claim rule has it)
     """One head of one layer."""
-    layer = "mtp.layers.0."
-    required = weights("mtp.", "fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
-    required += [*weights(layer, "input_layernorm", "post_attention_layernorm"), *attention_weights(layer)]
-    required += weights(f"{layer}mlp.", "gate_proj", "up_proj", "down_proj")
+    required = fused_weights(1, "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
     return HeadClaim(1, ("mtp.",), tuple(required))
 
 

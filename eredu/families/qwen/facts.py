@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eredu.checkpoints.caches import FOLLOWED, FULL, LayerCache, by_layer_types
 from eredu.checkpoints.config import ModelConfig
-from eredu.checkpoints.family import COUNT_KEYS, Family, HeadClaim, HeadFacts, attention_weights, claimed_heads, weights
+from eredu.checkpoints.family import COUNT_KEYS, Family, HeadClaim, HeadFacts, claimed_heads, fused_weights
 
 
 def caches(config: ModelConfig) -> list[LayerCache | None]:
@@ -17,22 +17,16 @@ def caches(config: ModelConfig) -> list[LayerCache | None]:
 def claim(config: ModelConfig) -> HeadClaim:
     """Names as published. Qwen3-Next's releases hold one head and state no count."""
     count, stated = claimed_heads(config, "mtp_num_hidden_layers", *COUNT_KEYS)
-    required = weights("mtp.", "fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")
-    for layer in (f"mtp.layers.{i}." for i in range(count)):
-        required += [*weights(layer, "input_layernorm", "post_attention_layernorm"), *attention_weights(layer)]
-        required += [*weights(f"{layer}self_attn.", "q_norm", "k_norm"), *_feed_forward(layer, config)]
-    return HeadClaim(count, ("mtp.",), tuple(required), stated)
+    norms = ("self_attn.q_norm", "self_attn.k_norm")
+    return HeadClaim(count, ("mtp.",), tuple(fused_weights(count, *norms, *_feed_forward(config))), stated)
 
 
-def _feed_forward(layer: str, config: ModelConfig) -> list[str]:
+def _feed_forward(config: ModelConfig) -> list[str]:
     projections = ("gate_proj", "up_proj", "down_proj")
     if not config.count("num_experts", 0):
-        return weights(f"{layer}mlp.", *projections)
-    shared = [
-        *weights(f"{layer}mlp.shared_expert.", *projections),
-        *weights(f"{layer}mlp.", "gate", "shared_expert_gate"),
-    ]
-    return [*shared, *weights(f"{layer}mlp.experts.", *projections)]
+        return [f"mlp.{name}" for name in projections]
+    experts = [f"mlp.{part}.{name}" for part in ("shared_expert", "experts") for name in projections]
+    return [*experts, "mlp.gate", "mlp.shared_expert_gate"]
 
 
 FAMILIES = (

@@ -1,0 +1,1 @@
+"""K-EXAONE: windows with rotary positions and full attention without, experts, and heads under Qwen's names."""
