@@ -21,6 +21,7 @@ from eredu.families.gemma import facts as gemma
 from eredu.families.glm import facts as glm
 from eredu.families.inkling import facts as inkling
 from eredu.families.llama import facts as llama
+from eredu.families.longcat import facts as longcat
 from eredu.families.mimo import facts as mimo
 from eredu.families.muse import facts as muse
 from eredu.families.nemotron import facts as nemotron
@@ -28,7 +29,9 @@ from eredu.families.plain import facts as plain
 from eredu.families.qwen import facts as qwen
 from eredu.families.step import facts as step
 
-FOLDERS = (plain, llama, gemma, muse, qwen, nemotron, inkling, glm, mimo, ernie, step, exaone, deepseek, deepseek_v4)
+FOLDERS = (
+    plain, llama, gemma, muse, qwen, nemotron, inkling, glm, mimo, ernie, longcat, step, exaone, deepseek, deepseek_v4,
+)  # fmt: skip
 FAMILIES: tuple[Family, ...] = tuple(family for folder in FOLDERS for family in folder.FAMILIES)
 
 MODEL_TYPES = {name: family for family in FAMILIES for name in (*family.model_types, *family.assistants)}

@@ -26,6 +26,7 @@ from transformers.utils import logging
 from eredu_conformance.goldens.golden import PROMPT, ROWS, Golden, fingerprint, head_golden_name
 from eredu_conformance.goldens.one_layer import head_decoder
 from eredu_conformance.zoo import ZooMember
+from eredu_conformance.zoo.drawing import Tensors
 from eredu_conformance.zoo.member import HeadDecoder
 
 logging.set_verbosity_error()
@@ -46,6 +47,9 @@ AS_TEXT_OF: dict[str, dict[str, Any]] = {
 }
 """Families that Transformers has as the text part of a model that sees: the tower around it is tiny, and stays dark."""
 TOWER = ("model.vision_model.", "model.multi_modal_projector.")
+
+IDLE = "zero_expert_num"
+"""Experts of LongCat that do nothing: Transformers makes room for two projections of each, and reads neither."""
 
 Model = Any
 """A Transformers model: torch and Transformers are not there where the suite is type-checked."""
@@ -76,7 +80,8 @@ def _loaded(member: ZooMember) -> Iterator[Model]:
         named, kind = {**member.config, **AS_ANOTHER.get(member.model_type, {})}, AutoModelForCausalLM
         if member.model_type in AS_TEXT_OF:
             named, kind = {**AS_TEXT_OF[member.model_type], "text_config": named}, AutoModelForImageTextToText
-        directory = replace(member, config=named).write(Path(place))
+        body = member.body | _idle_experts(member)
+        directory = replace(member, config=named, body=body).write(Path(place))
         model, report = kind.from_pretrained(
             directory, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
         )
@@ -90,6 +95,18 @@ def _loaded(member: ZooMember) -> Iterator[Model]:
             if limit is not None and hasattr(module, "time_step_limit"):
                 module.time_step_limit = tuple(limit)
         yield model.eval()
+
+
+def _idle_experts(member: ZooMember) -> Tensors:
+    """Zeros in the place of what no release has."""
+    first = int(member.config.get("n_routed_experts", 0))
+    like = {name: array for name, array in member.body.items() if ".experts.0.gate" in name or ".experts.0.up" in name}
+    idle = range(first, first + int(member.config.get(IDLE, 0)))
+    return {
+        name.replace(".experts.0.", f".experts.{number}."): np.zeros_like(array)
+        for number in idle
+        for name, array in like.items()
+    }
 
 
 def _run(model: Model, **inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:

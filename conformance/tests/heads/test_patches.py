@@ -52,15 +52,9 @@ def in_block_and_alone(model: LanguageModel) -> tuple[mx.array, mx.array]:
 
 
 def test_every_patch_is_tried_here() -> None:
-    tried = {
-        "group routing",
-        "index norm",
-        "wide experts",
-        "whole experts",
-        "gated delta rows",
-        "biased choice",
-        *BLOCKS,
-    }
+    of_modules = {"group routing", "wide experts", "whole experts", "gated delta rows"}
+    of_models = {"index norm", "biased choice", "latent norms"}
+    tried = of_modules | of_models
     assert {patch.name for patch in known_patches()} == tried | set(BLOCKS)
     assert all(patch.reason for patch in known_patches())
 
@@ -92,7 +86,7 @@ def test_mlx_lm_still_takes_experts_of_groups_left_out(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "wrong"),
-    [("deepseek-v3+negative-bias", 0.1), ("deepseek-v3.2+small-keys", 1e-4), ("ernie-4.5", 0.1)],
+    [("deepseek-v3+negative-bias", 0.1), ("deepseek-v3.2+small-keys", 1e-4), ("ernie-4.5", 0.1), ("longcat", 1e-4)],
 )
 def test_mlx_lm_alone_is_another_model(name: str, wrong: float, tmp_path: Path) -> None:
     """Where biases push scores below 0, where the norm of the index keys feels its epsilon, where biases choose."""
