@@ -273,6 +273,8 @@ FALSE_FAIL = 3.9
 """Standard errors, two-sided: a conversion that changes nothing fails one comparison in 10,000."""
 RESOLVED = 0.1
 """Change of acceptance that a comparison finds at least one time of two, and the controls pass by far."""
+ALIKE = 0.8
+"""Correlation of the rows' acceptances: 0.90 was seen behind eight bits, and 0.67 behind norms that are off by one."""
 STRETCH = 16
 """Tokens that are counted as one: those of one sentence are alike."""
 
@@ -300,6 +302,11 @@ def require_kept(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> N
     assert (np.abs(before.mean(axis=0) - after.mean(axis=0)) < FALSE_FAIL * error).all()
 
 
+def require_alike(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> None:
+    """Whether rows that are accepted more often than others still are."""
+    assert np.corrcoef(before[:, 0], after[:, 0])[0, 1] > ALIKE
+
+
 def shift_norms(directory: Path) -> None:
     """The control: norms of the heads that are higher by one, as if they had been shifted again."""
     path = directory / "mtp.safetensors"
@@ -325,14 +332,18 @@ def test_eight_bits_keep_the_acceptance_of_trained_heads_within_sampling_error(n
     [name if name == "qwen3.5" else pytest.param(name, marks=pytest.mark.nightly) for name in WITH_HEADS],
 )
 def test_eight_bits_keep_the_acceptance_of_every_family_within_sampling_error(name: str, tmp_path: Path) -> None:
-    """Heads of random weights overlap with their target by chance; how much, every layer of theirs decides."""
+    """Heads of random weights overlap with their target by chance; how much, every layer of theirs decides.
+
+    Where the target's norm stands behind the head, its mean overlap is the target's sharpness: the rows' own are compared.
+    """
     source = zoo_member(name).write(tmp_path / "source")
     made = convert(str(source), tmp_path / "made", EIGHT, probe=False)
     before = both(source)[1].accept[:, None]
-    require_kept(before, both(made.path)[1].accept[:, None])
+    compare = require_alike if name == "ernie-4.5" else require_kept
+    compare(before, both(made.path)[1].accept[:, None])
     shift_norms(made.path)
     with pytest.raises(AssertionError):
-        require_kept(before, both(made.path)[1].accept[:, None])
+        compare(before, both(made.path)[1].accept[:, None])
 
 
 def test_the_command_measures_before_and_behind_and_writes_it_into_the_card(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from eredu_conformance.zoo.drawing import Drawer, Tensors
 from eredu_conformance.zoo.member import COMMON, VOCABULARY, HeadDecoder, ZooMember
 
@@ -13,6 +15,8 @@ EXPERTS, CHOSEN, EXPERT_MLP = 8, 2, 32
 WIDTH = HIDDEN // HEADS
 SHARPNESS = 2.5
 """Gain of queries and keys: attention that averages everything soon repeats one token for good."""
+FLATTER = 0.4
+"""Of the embedding, which projects too: sharper laws of target and head would hardly overlap."""
 FUSION = ("mtp_emb_norm", "mtp_hidden_norm", "mtp_linear_proj")
 
 CONFIG: Mapping[str, Any] = {
@@ -76,6 +80,7 @@ def ernie() -> ZooMember:
     draw = Drawer(12)
     body = draw.outer("model.embed_tokens", "model.norm", vocabulary=VOCABULARY, hidden=HIDDEN)
     del body["lm_head.weight"]
+    body["model.embed_tokens.weight"] *= np.float32(FLATTER)
     for layer in range(LAYERS):
         body |= _layer(draw, f"model.layers.{layer}.", dense=layer < 1)
     return ZooMember(
