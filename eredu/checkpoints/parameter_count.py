@@ -11,10 +11,13 @@ from eredu.checkpoints.tensors import StoredTensor
 from eredu.contract.errors import CheckpointError
 
 
-def parameter_count(config: ModelConfig, tensors: Sequence[StoredTensor], quantisation: Quantisation | None) -> int:
+def parameter_count(
+    config: ModelConfig, tensors: Sequence[StoredTensor], quantisation: Quantisation | None
+) -> int | None:
     """Weights before packing: MLX packs a layer's into words of 32 bits, with a scale for every group of them.
 
-    Raises `CheckpointError` for packed weights whose groups the config does not give.
+    None where the config gives no settings at all for packed weights: heads are loaded by their layers' shapes. Raises
+    `CheckpointError` for settings without the size of a group.
     """
     by_name = {tensor.name: tensor for tensor in tensors}
     settings = {} if quantisation is None else quantisation.by_mlx or {}
@@ -27,6 +30,8 @@ def parameter_count(config: ModelConfig, tensors: Sequence[StoredTensor], quanti
         if scales is None or tensor.dtype != "U32" or part != "weight":
             count += 0 if part in {"scales", "biases"} and f"{layer}.weight" in by_name else tensor.element_count
             continue
+        if not settings:
+            return None
         count += math.prod(scales.shape) * _group_size(config, settings, layer)
     return count
 

@@ -25,7 +25,7 @@ class CheckpointReport:
         vocabulary_rows: Logit rows, padding rows included.
         context_limit: Tokens it was made for; None where the metadata do not say.
         tied_embeddings: Whether the output projection is the embedding.
-        parameter_count: Weights, counted before quantisation packed them.
+        parameter_count: Weights, counted before quantisation packed them; None where the files do not say how many.
         quantization: How the weights are quantised, None where they are not.
         caches: What the layers remember, and whether it can be rolled back.
         heads: Prediction heads, claimed and found.
@@ -43,7 +43,7 @@ class CheckpointReport:
     vocabulary_rows: int
     context_limit: int | None
     tied_embeddings: bool
-    parameter_count: int
+    parameter_count: int | None
     quantization: str | None
     caches: tuple[CacheReport, ...]
     heads: HeadReport

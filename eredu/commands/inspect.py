@@ -53,7 +53,7 @@ def report_table(report: CheckpointReport) -> Table:
     """The report as two columns, most important first."""
     rows = {
         "family": f"{report.family} ({report.container}, {len({t.file for t in report.tensors})} file(s))",
-        "parameters": f"{report.parameter_count:,}",
+        "parameters": "not stated" if report.parameter_count is None else f"{report.parameter_count:,}",
         "size": f"{report.size_bytes / 1e6:,.1f} MB in {len(report.tensors)} tensors",
         "types": ", ".join(f"{kind} {size / 1e6:,.1f} MB" for kind, size in bytes_by_dtype(report.tensors).items()),
         "quantization": report.quantization or "none",

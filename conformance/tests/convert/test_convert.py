@@ -334,7 +334,7 @@ def test_eight_bits_keep_the_acceptance_of_trained_heads_within_sampling_error(n
 def test_eight_bits_keep_the_acceptance_of_every_family_within_sampling_error(name: str, tmp_path: Path) -> None:
     """Heads of random weights overlap with their target by chance; how much, every layer of theirs decides.
 
-    Where the target's norm stands behind the head, its mean overlap is the target's sharpness: the rows' own are compared.
+    Where the target's norm stands behind the head, its mean overlap is the target's sharpness: rows are compared.
     """
     source = zoo_member(name).write(tmp_path / "source")
     made = convert(str(source), tmp_path / "made", EIGHT, probe=False)

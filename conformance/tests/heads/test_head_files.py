@@ -123,6 +123,23 @@ def test_a_fusion_that_was_left_dense_stays_dense(tmp_path: Path) -> None:
     assert "fc.scales" not in weights(load(write_converted(QWEN, tmp_path, FOUR_BITS)))[0]
 
 
+def test_packed_heads_in_a_dense_trunk_need_no_settings(tmp_path: Path) -> None:
+    """They are loaded by their layers' shapes, and inspection does not refuse what loading takes."""
+    packed, plain = write_converted(QWEN, tmp_path / "packed", FOUR_BITS), write_converted(QWEN, tmp_path / "plain")
+    heads = mx.load(str(packed / "model.safetensors"))
+    body = mx.load(str(plain / "model.safetensors"))
+    assert isinstance(heads, dict)
+    assert isinstance(body, dict)
+    mixed = {name: array for name, array in body.items() if "mtp" not in name}
+    mixed |= {name: array for name, array in heads.items() if "mtp" in name}
+    mx.save_safetensors(str(plain / "model.safetensors"), mixed, {"format": "mlx"})
+    for mine, other in zip(weights(load(plain)), weights(load(packed)), strict=True):
+        assert {name: array.tobytes() for name, array in mine.items()} == {n: a.tobytes() for n, a in other.items()}
+    report = open_checkpoint(plain).report()
+    assert report.heads.capability.is_ready
+    assert report.parameter_count is None
+
+
 def test_a_packed_head_beside_a_target(member: ZooMember, published: PredictionHeads, tmp_path: Path) -> None:
     target = replace(member, head={}).write(tmp_path / "target")
     heads = load(target, head=write_head(member, tmp_path / "head", quantisation=Affine(8)))
