@@ -33,7 +33,7 @@ SCHEDULES = {
 }
 
 
-def check_books(result: GenerationResult) -> None:
+def check_statistics(result: GenerationResult) -> None:
     result.statistics.check()
     assert result.statistics.emitted == len(result.tokens)
 
@@ -47,7 +47,7 @@ def test_200_tokens_are_the_plain_ones_with_rejections_at_every_index(pair: Any,
         result = decode(pair, max_tokens=200, max_proposals=count, schedule=SCHEDULES[schedule], **RULES[rule])
         assert result.tokens == plain.tokens
         assert len(result.tokens) == 200
-        check_books(result)
+        check_statistics(result)
         lengths |= {n for n, rounds in enumerate(result.statistics.rounds_by_length) if rounds}
     if rule == "coupled":
         assert lengths >= {0, 1, 2, 3, 4}, "the assistant was rejected too rarely for this test to mean anything"
@@ -63,7 +63,7 @@ def test_lookahead_changes_no_token_and_is_used(llama: Any, decode: Decode, rule
     }
     assert len({result.tokens for result in results.values()}) == 1
     for result in results.values():
-        check_books(result)
+        check_statistics(result)
     assert results["on"].statistics.lookahead_reused > 0
     assert results["on"].statistics.lookahead_discarded > 0
     assert results["off"].statistics.lookahead_blocks == 0

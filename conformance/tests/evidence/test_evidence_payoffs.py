@@ -101,7 +101,7 @@ def exact_bets(bets: Portfolio) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return np.array([owner.name not in {"transform", "serial"} or name.startswith("one ") for owner, name in names])
 
 
-@pytest.mark.parametrize("slot", [0, 1, 2])
+@pytest.mark.parametrize("slot", [0, *(pytest.param(slot, marks=pytest.mark.nightly) for slot in (1, 2))])
 @pytest.mark.parametrize("zeros", [False, True])
 def test_no_bet_grows_in_the_mean_under_an_exact_null(slot: int, zeros: bool) -> None:
     for seed in range(3):
@@ -116,7 +116,7 @@ def test_no_bet_grows_in_the_mean_under_an_exact_null(slot: int, zeros: bool) ->
             assert mean[exact].min() >= 1 - 1e-12
 
 
-@pytest.mark.parametrize("tolerance", [1e-5, 2e-3, 0.1])
+@pytest.mark.parametrize("tolerance", [2e-3, *(pytest.param(each, marks=pytest.mark.nightly) for each in (1e-5, 0.1))])
 @pytest.mark.parametrize("zeros", [False, True])
 def test_no_bet_grows_in_the_mean_for_any_law_within_the_tolerance(tolerance: float, zeros: bool) -> None:
     """The worst law moves as much mass as is allowed from the ids that pay least to the one that pays most."""

@@ -76,7 +76,7 @@ def coin_tosses(seed: int, tokens: int, variation: float, draft: float) -> Colum
     ("tolerance", "draft"),
     [
         (0.0, 0.9),
-        (2e-3, 0.1),
+        pytest.param(2e-3, 0.1, marks=pytest.mark.nightly),
         pytest.param(0.0, 0.1, marks=pytest.mark.nightly),
         pytest.param(2e-3, 0.9, marks=pytest.mark.nightly),
     ],

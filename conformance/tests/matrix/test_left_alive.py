@@ -76,7 +76,7 @@ def test_a_guess_that_came_true_alone_pays_for_nothing() -> None:
     assert not AdaptiveLookahead(1).observe(1, BranchResolution(BranchOutcome.PROMOTED, 1, 0, compared=True)).enabled
 
 
-def test_the_books_take_the_times_that_a_round_is_given() -> None:
+def test_statistics_take_the_times_that_a_round_is_given() -> None:
     round_of_one = partial(
         resolve_round,
         outcome=VerificationOutcome((), 0, 3),
@@ -173,7 +173,7 @@ def test_a_bias_of_an_id_that_is_no_row_is_refused() -> None:
 
 
 # rule: draft.clip, constraints.drafting-stops-at-completion
-def test_the_books_name_what_bound_each_round() -> None:
+def test_statistics_name_what_bound_each_round() -> None:
     script = Script(16, (12, 13), tuple(range(12)))
     chain = DfaConstraint(16, {(state, token): state + 1 for state in range(6) for token in range(16)}, frozenset({6}))
     options = GenerationOptions(max_tokens=9, max_proposals=3)

@@ -52,7 +52,7 @@ def fold(rounds: list[RoundReport]) -> RequestStatistics:
 
 # rule: statistics.committed-rounds-only
 @given(st.lists(reports(), max_size=8))
-def test_the_books_are_the_sums_of_their_rounds(rounds: list[RoundReport]) -> None:
+def test_statistics_are_the_sums_of_their_rounds(rounds: list[RoundReport]) -> None:
     statistics = fold(rounds)
     assert statistics.rounds == len(rounds)
     assert statistics.drafted == sum(report.drafted for report in rounds)

@@ -198,6 +198,7 @@ def test_the_check_passes_eredu(tmp_path: Path) -> None:
     assert check.run(SubjectSession(subject, capabilities, tmp_path), 5).text.startswith("16 programs")
 
 
+@pytest.mark.nightly
 def test_the_check_tells_the_shortest_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     never_branch(monkeypatch)
     subject = EreduSubject()

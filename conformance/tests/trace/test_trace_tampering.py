@@ -169,7 +169,7 @@ def test_a_wrong_limit_is_noticed_where_something_depends_on_it(field: str) -> N
 # rule: statistics.proposals-balance, statistics.emitted-balance, statistics.lookahead-balance
 # rule: statistics.committed-rounds-only
 @pytest.mark.parametrize("change", [-1, 1])
-def test_every_counter_of_the_books_is_checked(change: int) -> None:
+def test_every_counter_of_the_statistics_is_checked(change: int) -> None:
     for trace, index in places("close"):
         for name, count in trace[index]["statistics"].items():
             statistics = {**trace[index]["statistics"], name: count + change}

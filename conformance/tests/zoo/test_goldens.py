@@ -20,13 +20,17 @@ from eredu_conformance.zoo import MEMBERS, Conversion, Parts, write_converted, z
 
 RELATIVE = 1e-4
 FEEDS = {"whole": [len(PROMPT)], "chunks": [5, 1, 16, 3, 23], "steps": [1] * len(PROMPT)}
-FED = [(name, feed) for name in GOLDENS for feed in (FEEDS if name in MEMBERS else ["chunks"])]
+FED = [
+    pytest.param(name, feed, marks=[] if feed == "chunks" else pytest.mark.nightly)
+    for name in GOLDENS
+    for feed in (FEEDS if name in MEMBERS else ["chunks"])
+]
 """Members in every way. An edge is a matter of the config, and chunks hold blocks, single rows and later positions."""
 HEADS_FED = [
-    (name, feed, after_norms)
-    for name, feed in FED
+    pytest.param(name, feed, after_norms, marks=[] if feed == "chunks" else pytest.mark.nightly)
+    for name, feed in (case.values for case in FED)
     if zoo_member(name).heads
-    for after_norms in ([True] if feed != "chunks" else [False] if name in MEMBERS else [True, False])
+    for after_norms in ([True] if feed != "chunks" else [True, False])
 ]
 """What is read before the norms differs in the rows alone that go in, so that one way of feeding shows it."""
 
