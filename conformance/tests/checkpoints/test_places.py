@@ -19,14 +19,18 @@ from eredu.contract.errors import CheckpointError, EreduError
 from eredu.engine.load import load_target
 from eredu.families.filling import parameters_of
 from eredu_conformance.harness.places import PLACES, table
-from eredu_conformance.zoo import ZooMember, write_converted, write_head, zoo_member
+from eredu_conformance.zoo import MEMBERS, ZooMember, write_converted, write_head, zoo_member
 from eredu_validation.measures.subject import content_digest
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 WITH_HEADS = ("qwen3.5", "qwen3-next", "deepseek-v3", "nemotron-h")
+OTHERS = [name for name in MEMBERS if zoo_member(name).heads and name not in WITH_HEADS]
+"""Laid out likewise in the nightly run."""
 
 
-@pytest.fixture(scope="module", params=WITH_HEADS)
+@pytest.fixture(
+    scope="module", params=[*WITH_HEADS, *(pytest.param(name, marks=pytest.mark.nightly) for name in OTHERS)]
+)
 def member(request: pytest.FixtureRequest) -> ZooMember:
     return zoo_member(request.param)
 

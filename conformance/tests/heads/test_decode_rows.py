@@ -59,12 +59,12 @@ def state(cache: SequenceCache) -> list[NDArray[np.float32]]:
 
 
 def assert_same(ours: Sequence[NDArray[np.float32]], theirs: Sequence[NDArray[np.float32]]) -> None:
-    """Bit for bit on the stock CPU wheel, which computes each row by itself; to 1e-4 elsewhere."""
+    """Bit for bit on the stock CPU wheel, which computes each row by itself; to 3e-4 elsewhere."""
     for mine, other in zip(ours, theirs, strict=True):
         if mx.default_device().type == mx.DeviceType.cpu:
             assert mine.tobytes() == other.tobytes()
         else:
-            np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(mine, other, rtol=3e-4, atol=3e-4)
 
 
 @pytest.mark.parametrize("rows", [2, pytest.param(5, marks=pytest.mark.nightly), BLOCK_ROWS])

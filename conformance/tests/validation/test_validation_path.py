@@ -80,6 +80,7 @@ def test_a_wrong_token_is_a_violation(check: Check, monkeypatch: pytest.MonkeyPa
     assert "differ as no noise explains" in report.sentence
 
 
+@pytest.mark.nightly
 def test_what_stays_within_the_noise_is_a_near_tie(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, next_id)
     report = check(1e3)

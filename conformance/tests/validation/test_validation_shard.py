@@ -28,7 +28,8 @@ def models(tmp_path: Path) -> tuple[str, ...]:
     return str(zoo_member("qwen3.5").write(tmp_path / "target")), "--prompts", str(prompts)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("tensor", marks=pytest.mark.nightly), "pipeline"])
+@pytest.mark.parametrize("kind", ["tensor", "pipeline"])
+@pytest.mark.nightly  # in every run, two ranks have the evidence of one process in `test_validation_ranks`
 def test_a_shared_target_gives_the_evidence_of_a_whole_one(
     launch: Callable[..., Any], command: Callable[..., Any], models: tuple[str, ...], tmp_path: Path, kind: str
 ) -> None:

@@ -14,8 +14,15 @@ from eredu.mlx.models import FittedModel
 from eredu_conformance.zoo import MEMBERS, Parts, Precision, rounded, zoo_member
 
 PROMPT = mx.array([(5 * i * i + i + 2) % 64 for i in range(30)], dtype=mx.uint32)
+HALF = ("llama", "qwen3.5-moe", "nemotron-h", "deepseek-v3", "ernie-4.5", "step-3.5")
+"""Members that are read in bfloat16 in every run."""
 CASES = [
-    *((name, Precision.BFLOAT16) for name in MEMBERS),
+    *(
+        (name, Precision.BFLOAT16)
+        if name in HALF
+        else pytest.param(name, Precision.BFLOAT16, marks=pytest.mark.nightly)
+        for name in MEMBERS
+    ),
     *((name, Precision.FP8) for name in MEMBERS if zoo_member(name).fp8 is not None),
 ]
 
