@@ -36,7 +36,7 @@ RULES: dict[str, dict[str, Any]] = {
 PROMPT = tuple(int(token) for token in np.random.default_rng(2).integers(0, 64, size=21))
 LENGTH = 40
 ROUNDING = 3e-4
-"""By how much rows of different forwards may differ: 1.5e-4 was seen on CUDA, and a wrong row differs by 0.1 and more."""
+"""How much rows of different forwards may differ: 1.5e-4 was seen on CUDA, and a wrong row differs by 0.1 or more."""
 LATER = partial(pytest.param, marks=pytest.mark.nightly)
 """A case like its neighbours, for the nightly run."""
 DEPTH = 5
