@@ -17,7 +17,7 @@ from eredu.families.filling import fill_module
 from eredu.families.head_tensors import HeadTensors, convert_blocks, is_copy, take_module
 from eredu.families.mlx_lm_patches import patch_layers
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.families.stages import Stage, StageModule, StoredModule
+from eredu.families.stages import LayerStage, Stage, StoredModule
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.caches.composite import RollbackList
 from eredu.mlx.caches.full import RollbackCache
@@ -27,7 +27,7 @@ APART = "mtp."
 """In front of the names of heads that lie in a directory of their own."""
 
 
-class ExtraLayer(StageModule):
+class ExtraLayer(LayerStage):
     """One extra layer.
 
     Args:
@@ -38,8 +38,7 @@ class ExtraLayer(StageModule):
     """
 
     def __init__(self, layer: nn.Module, hidden_size: int, eps: float, prefix: str) -> None:
-        super().__init__(hidden_size, eps)
-        self.layer = layer
+        super().__init__(layer, hidden_size, eps)
         self._prefix = prefix
 
     @property

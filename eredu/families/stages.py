@@ -74,6 +74,28 @@ class StageModule(StoredModule):
         return cast(mx.array, norm(y))
 
 
+class LayerStage(StageModule):
+    """A stage whose only block is one decoder layer.
+
+    Args:
+        layer: The layer, mostly of the target's class.
+        hidden_size: Width of the target's residual.
+        eps: Of the norms.
+        shared_norm: See `StageModule`.
+    """
+
+    array_mask: ClassVar[bool] = False
+    """Whether the layer wants its mask as an array (latent attention)."""
+
+    def __init__(self, layer: nn.Module, hidden_size: int, eps: float, shared_norm: nn.Module | None = None) -> None:
+        super().__init__(hidden_size, eps, shared_norm)
+        self.layer = layer
+
+    def run_blocks(self, x: mx.array, cache: Any, stage: int) -> mx.array:  # noqa: ARG002 (a module a stage)
+        """The decoder layer."""
+        return cast(mx.array, self.layer(x, cache.make_mask(x.shape[1], return_array=self.array_mask), cache))
+
+
 @dataclass(frozen=True)
 class Stage:
     """One stage, complete.

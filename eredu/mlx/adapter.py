@@ -129,7 +129,7 @@ def build_directory(
         raise
     except Exception as error:  # whatever a strange config makes foreign code raise
         raise CheckpointError(f"mlx-lm cannot load the checkpoint in {opened.path}: {error!r}") from error
-    require_scaling(model, opened.decoder_config, opened.path)
+    require_scaling(model, config, opened.path)
     return cast(nn.Module, model), config
 
 

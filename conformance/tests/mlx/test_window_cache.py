@@ -16,6 +16,7 @@ from eredu.contract.errors import CapabilityError
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.caches.sequence import SequenceCache
 from eredu.mlx.caches.window import ALIGNED, KEPT_BEHIND, WindowCache
+from eredu_conformance.harness.family_state import held_in
 
 WINDOW, LENGTH = 24, 84
 COMMON = {
@@ -58,12 +59,6 @@ def windows(cache: SequenceCache) -> list[WindowCache]:
     return [layer for layer in cache.layers if isinstance(layer, WindowCache)]
 
 
-def states(cache: SequenceCache) -> list[NDArray[np.float32]]:
-    full = [layer for layer in cache.layers if not isinstance(layer, WindowCache)]
-    held = [rows[..., : layer.offset, :] for layer in full for rows in (layer.keys, layer.values)]
-    return [np.array(rows) for rows in (*held, *(rows for layer in windows(cache) for rows in layer.state))]
-
-
 def test_single_rows_are_those_of_mlx_lms_ring(model: LanguageModel) -> None:
     ring, cache = make_prompt_cache(model), SequenceCache(model)
     assert windows(cache)
@@ -97,7 +92,7 @@ def test_whatever_is_rejected_is_as_if_it_had_never_been_fed(model: LanguageMode
         feed(cache, model, TOKENS[length : length + accepted])
         due.rollback(length)
         feed(due, model, TOKENS[length : length + accepted])
-        for mine, other in zip(states(cache), states(due), strict=True):
+        for mine, other in zip(held_in(cache.layers), held_in(due.layers), strict=True):
             np.testing.assert_array_equal(mine, other)
         cache.rollback(length)
 

@@ -6,8 +6,6 @@ vector, a head reads the hidden state before the final norm, and so does the nex
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import mlx.core as mx
 import mlx.nn as nn
 
@@ -17,13 +15,13 @@ from eredu.families.extra_layers import APART
 from eredu.families.filling import fill_module, require_nothing_left
 from eredu.families.head_tensors import HeadTensors, take_module
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.families.stages import Stage, StageModule
+from eredu.families.stages import LayerStage, Stage
 from eredu.families.target_parts import TargetParts
 
 WIRING = Wiring()
 
 
-class ErnieStage(StageModule):
+class ErnieStage(LayerStage):
     """One head.
 
     Args:
@@ -37,18 +35,13 @@ class ErnieStage(StageModule):
     fusion = FUSION
 
     def __init__(self, layer: nn.Module, norm: nn.Module, hidden_size: int, eps: float, number: int) -> None:
-        super().__init__(hidden_size, eps, norm)
-        self.layer = layer
+        super().__init__(layer, hidden_size, eps, norm)
         self._number = number
 
     def stored_name(self, parameter: str) -> str:
         """The number goes behind the part's name."""
         part, _, inner = parameter.partition(".")
         return f"model.{BLOCK if part == 'layer' else part}.{self._number}.{inner}".removesuffix(".")
-
-    def run_blocks(self, x: mx.array, cache: Any, stage: int) -> mx.array:  # noqa: ARG002 (a module a stage)
-        """The decoder layer."""
-        return cast(mx.array, self.layer(x, cache.make_mask(x.shape[1]), cache))
 
 
 def load_heads(tensors: HeadTensors, parts: TargetParts) -> PredictionHeads:

@@ -18,7 +18,7 @@ from eredu.families.head_tensors import HeadTensors, convert_blocks, is_copy, ta
 from eredu.families.longcat.facts import INNER
 from eredu.families.mlx_lm_patches import patch_layers
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.families.stages import Stage, StageModule
+from eredu.families.stages import LayerStage, Stage
 from eredu.families.target_parts import TargetParts
 
 PREFIX = "model.mtp."
@@ -48,18 +48,10 @@ class LatentLayer(nn.Module):
         return cast(mx.array, x + self.mlp(self.post_attention_layernorm(x)))
 
 
-class LongcatStage(StageModule):
-    """The head.
+class LongcatStage(LayerStage):
+    """The head, of a `LatentLayer`."""
 
-    Args:
-        layer: Its layer.
-        hidden_size: Width of the target's residual.
-        eps: Of the norms.
-    """
-
-    def __init__(self, layer: LatentLayer, hidden_size: int, eps: float) -> None:
-        super().__init__(hidden_size, eps)
-        self.layer = layer
+    array_mask = True
 
     def stored_name(self, parameter: str) -> str:
         """As `_parameter` reads it."""
@@ -70,10 +62,6 @@ class LongcatStage(StageModule):
             return f"{PREFIX}{LAYER}{part}.m.{inner}".removesuffix(".")
         own = inner if part == "layer" else parameter
         return f"{PREFIX}{LAYER}{INNER if own.startswith('mlp') else ''}{own}"
-
-    def run_blocks(self, x: mx.array, cache: Any, stage: int) -> mx.array:  # noqa: ARG002 (there is one)
-        """The layer."""
-        return self.layer(x, cache.make_mask(x.shape[1], return_array=True), cache)
 
 
 def load_heads(tensors: HeadTensors, parts: TargetParts) -> PredictionHeads:

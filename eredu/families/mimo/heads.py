@@ -5,8 +5,6 @@ Source: the release's tensor names, and vLLM's and Megatron's readings of them, 
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import mlx.core as mx
 import mlx.nn as nn
 
@@ -16,13 +14,13 @@ from eredu.families.filling import fill_module
 from eredu.families.head_tensors import HeadTensors, take_module
 from eredu.families.mimo.facts import FUSION, OUTPUT_NORM
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.families.stages import Stage, StageModule
+from eredu.families.stages import LayerStage, Stage
 from eredu.families.target_parts import TargetParts
 
 WIRING = Wiring(hidden_after_norm=True, hidden_first=True, chain_after_norm=True)
 
 
-class MimoStage(StageModule):
+class MimoStage(LayerStage):
     """One head.
 
     Args:
@@ -36,17 +34,12 @@ class MimoStage(StageModule):
     output_norm = OUTPUT_NORM
 
     def __init__(self, layer: nn.Module, hidden_size: int, eps: float, number: int) -> None:
-        super().__init__(hidden_size, eps)
-        self.layer = layer
+        super().__init__(layer, hidden_size, eps)
         self._prefix = f"model.mtp_layers.{number}."
 
     def stored_name(self, parameter: str) -> str:
         """As it was published."""
         return self._prefix + parameter.removeprefix("layer.")
-
-    def run_blocks(self, x: mx.array, cache: Any, stage: int) -> mx.array:  # noqa: ARG002 (a module a stage)
-        """The decoder layer."""
-        return cast(mx.array, self.layer(x, cache.make_mask(x.shape[1]), cache))
 
 
 def load_heads(tensors: HeadTensors, parts: TargetParts) -> PredictionHeads:

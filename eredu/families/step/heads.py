@@ -8,7 +8,7 @@ AutoModel, `step3p5`).
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -18,7 +18,7 @@ from eredu.families.extra_layers import APART, KeptCopy
 from eredu.families.filling import fill_module
 from eredu.families.head_tensors import HeadTensors, take_module
 from eredu.families.prediction_heads import PredictionHeads
-from eredu.families.stages import Stage, StageModule
+from eredu.families.stages import LayerStage, Stage
 from eredu.families.step.facts import BY_HEAD, SHARED_HEAD, require_lists
 from eredu.families.target_parts import TargetParts
 from eredu.mlx.caches.whole_window import WholeWindowCache
@@ -28,7 +28,7 @@ OUTPUT = f"{SHARED_HEAD}output."
 NORM = f"{SHARED_HEAD}norm."
 
 
-class StepStage(StageModule):
+class StepStage(LayerStage):
     """One head.
 
     Args:
@@ -38,8 +38,7 @@ class StepStage(StageModule):
     """
 
     def __init__(self, layer: nn.Module, args: Any, prefix: str) -> None:
-        super().__init__(args.hidden_size, args.rms_norm_eps)
-        self.layer = layer
+        super().__init__(layer, args.hidden_size, args.rms_norm_eps)
         self._window = args.sliding_window
         self._prefix = prefix
 
@@ -52,10 +51,6 @@ class StepStage(StageModule):
     def new_cache(self, bucket: int | None = None) -> Any:
         """Keys and values, those behind a window hidden where the layer slides."""
         return WholeWindowCache(self._window, bucket) if self.layer.is_sliding else super().new_cache(bucket)
-
-    def run_blocks(self, x: mx.array, cache: Any, stage: int) -> mx.array:  # noqa: ARG002 (a module a stage)
-        """The decoder layer."""
-        return cast(mx.array, self.layer(x, cache.make_mask(x.shape[1]), cache))
 
 
 def load_heads(tensors: HeadTensors, parts: TargetParts) -> PredictionHeads:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mlx.core as mx
 
 from eredu.mlx.caches.full import RollbackCache
+from eredu.mlx.fusion import visible_columns
 
 
 class WholeWindowCache(RollbackCache):
@@ -34,6 +35,5 @@ class WholeWindowCache(RollbackCache):
         end = self.offset + rows
         if end <= self.window:
             return super().make_mask(rows, return_array=return_array)
-        columns = mx.arange(end if self.bucket is None or rows == 1 else self._padded(end))[None]
-        places = mx.arange(self.offset, end)[:, None]
-        return (columns <= places) & (columns > places - self.window)
+        columns = end if self.bucket is None or rows == 1 else self._padded(end)
+        return visible_columns(columns, rows, mx.array(self.offset), self.window)

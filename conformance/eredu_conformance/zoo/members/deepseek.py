@@ -76,15 +76,16 @@ def _config(model_type: str, architecture: str, heads: int) -> dict[str, Any]:
     }
 
 
-def _attention(draw: Drawer, prefix: str) -> Tensors:
+def latent_attention(draw: Drawer, prefix: str, *, gain: float = 1.5, outward: float = 2.0) -> Tensors:
+    """The projections and norms of latent attention; `outward` is the gain of the last projection."""
     shapes = {
         "q_a_proj": (Q_RANK, HIDDEN),
         "q_b_proj": (HEADS * (NOPE + ROPE), Q_RANK),
         "kv_a_proj_with_mqa": (KV_RANK + ROPE, HIDDEN),
         "kv_b_proj": (HEADS * (NOPE + VALUE), KV_RANK),
     }
-    tensors = draw.linears(prefix, shapes, gain=1.5)
-    tensors |= draw.linears(prefix, {"o_proj": (HIDDEN, HEADS * VALUE)}, gain=2.0)
+    tensors = draw.linears(prefix, shapes, gain=gain)
+    tensors |= draw.linears(prefix, {"o_proj": (HIDDEN, HEADS * VALUE)}, gain=outward)
     return tensors | draw.norms(prefix, {"q_a_layernorm": Q_RANK, "kv_a_layernorm": KV_RANK})
 
 
@@ -115,7 +116,7 @@ def grouped_experts(draw: Drawer, prefix: str) -> Tensors:
 
 def _layer(draw: Drawer, prefix: str, *, dense: bool, indexed: bool) -> Tensors:
     tensors = draw.norms(prefix, {"input_layernorm": HIDDEN, "post_attention_layernorm": HIDDEN})
-    tensors |= _attention(draw, f"{prefix}self_attn.")
+    tensors |= latent_attention(draw, f"{prefix}self_attn.")
     if indexed:
         tensors |= _indexer(draw, f"{prefix}self_attn.indexer.")
     if dense:

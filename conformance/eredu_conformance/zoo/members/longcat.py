@@ -7,10 +7,13 @@ from typing import Any
 
 from eredu_conformance.zoo.drawing import Drawer, Tensors
 from eredu_conformance.zoo.member import COMMON, VOCABULARY, HeadDecoder, ZooMember
+from eredu_conformance.zoo.members import deepseek
 
-HIDDEN, LAYERS, HEADS, MLP = 64, 2, 4, 96
-Q_RANK, KV_RANK, NOPE, ROPE, VALUE = 32, 32, 16, 16, 16
-EXPERTS, IDENTITIES, CHOSEN, EXPERT_MLP = 6, 2, 2, 32
+HIDDEN, HEADS, MLP = deepseek.HIDDEN, deepseek.HEADS, deepseek.MLP
+Q_RANK, KV_RANK = deepseek.Q_RANK, deepseek.KV_RANK
+LAYERS, EXPERTS, IDENTITIES, CHOSEN, EXPERT_MLP = 2, 6, 2, 2, deepseek.EXPERT_MLP
+GAIN = 1.3
+"""Of the attentions' projections, whose latents are scaled up as well."""
 PREFIX = "model.mtp.layers.0."
 INNER = "transformer_layer."
 
@@ -27,7 +30,7 @@ CONFIG: Mapping[str, Any] = {
     },
     "expert_ffn_hidden_size": EXPERT_MLP,
     "ffn_hidden_size": MLP,
-    "head_dim": ROPE,
+    "head_dim": deepseek.ROPE,
     "hidden_size": HIDDEN,
     "initializer_range": 0.006,
     "kv_lora_rank": KV_RANK,
@@ -38,13 +41,13 @@ CONFIG: Mapping[str, Any] = {
     "num_attention_heads": HEADS,
     "num_layers": LAYERS,
     "q_lora_rank": Q_RANK,
-    "qk_nope_head_dim": NOPE,
-    "qk_rope_head_dim": ROPE,
+    "qk_nope_head_dim": deepseek.NOPE,
+    "qk_rope_head_dim": deepseek.ROPE,
     "rms_norm_eps": 1e-5,
     "rope_theta": 10000000.0,
     "routed_scaling_factor": 1.5,
     "use_cache": True,
-    "v_head_dim": VALUE,
+    "v_head_dim": deepseek.VALUE,
     "zero_expert_num": IDENTITIES,
     "zero_expert_type": "identity",
 }
@@ -62,15 +65,7 @@ ALONE: Mapping[str, Any] = {
 
 
 def _attention(draw: Drawer, prefix: str) -> Tensors:
-    shapes = {
-        "q_a_proj": (Q_RANK, HIDDEN),
-        "q_b_proj": (HEADS * (NOPE + ROPE), Q_RANK),
-        "kv_a_proj_with_mqa": (KV_RANK + ROPE, HIDDEN),
-        "kv_b_proj": (HEADS * (NOPE + VALUE), KV_RANK),
-        "o_proj": (HIDDEN, HEADS * VALUE),
-    }
-    norms = {"q_a_layernorm": Q_RANK, "kv_a_layernorm": KV_RANK}
-    return draw.linears(prefix, shapes, gain=1.3) | draw.norms(prefix, norms)
+    return deepseek.latent_attention(draw, prefix, gain=GAIN, outward=GAIN)
 
 
 def _layer(draw: Drawer, prefix: str) -> Tensors:
