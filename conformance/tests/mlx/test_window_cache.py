@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from eredu.contract.errors import CapabilityError
 from eredu.mlx.adapter import LanguageModel
 from eredu.mlx.caches.sequence import SequenceCache
-from eredu.mlx.caches.window import ALIGNED, KEPT_BEHIND, WindowCache
+from eredu.mlx.caches.window import KEPT_BEHIND, WindowCache
 from eredu_conformance.harness.family_state import held_in
 
 WINDOW, LENGTH = 24, 84
@@ -70,7 +70,7 @@ def test_single_rows_are_those_of_mlx_lms_ring(model: LanguageModel) -> None:
 
 @pytest.mark.parametrize("rows", [5, 17])
 def test_a_block_is_its_rows_one_by_one(model: LanguageModel, rows: int) -> None:
-    """Bit for bit on the CPU, at many places between two aligned positions, before and past the window."""
+    """Bit for bit on the CPU, before the window and past it."""
     single, block = SequenceCache(model), SequenceCache(model)
     due = np.concatenate([feed(single, model, [token]) for token in TOKENS])
     for start in range(0, LENGTH - rows, rows):
@@ -121,7 +121,7 @@ def test_memory_is_bounded_and_a_prefix_out_of_reach_is_refused() -> None:
     for _ in range(2000):
         cache.update_and_fetch(row, row)
         most = max(most, cache.nbytes // (2 * row.nbytes))
-    assert most <= WINDOW + ALIGNED + 2 * KEPT_BEHIND + 1
+    assert most <= WINDOW + 2 * KEPT_BEHIND + 1
     cache.rollback(2000 - KEPT_BEHIND)
     assert cache.offset == 2000 - KEPT_BEHIND
     with pytest.raises(CapabilityError, match=r"cannot be rolled back to 40: it holds those from \d+ on"):

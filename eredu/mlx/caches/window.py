@@ -3,9 +3,8 @@
 A ring forgets the row that a rejected token overwrites. Here rows are only ever appended; those far behind the window
 are dropped now and then, many at a time, so that the latest rows can be taken back and nothing is copied each round.
 
-A row's arithmetic does not depend on how it came: kernels sum over the columns in groups, so what a call reads begins
-at a position that is a multiple of `ALIGNED`, and columns in front of a row's window are hidden. A row then finds its
-keys in the same places of a group whether it comes alone or in a block.
+Keys lie in the order of their positions, however they came, and a block hides from each row what lies in front of its
+window. On the stock CPU wheel a block's rows are then those of decoding, bit for bit.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ import mlx.core as mx
 from eredu.contract.errors import CapabilityError
 from eredu.mlx.fusion import visible_columns, visible_scores
 
-ALIGNED = 32
-"""Positions that what is read begins at: more than a kernel sums side by side."""
 KEPT_BEHIND = 256
 """Latest rows that can always be taken back."""
 
@@ -72,7 +69,7 @@ class WindowCache:
     ) -> mx.array | str | None:
         """Mask for `rows` new rows, asked for before they are appended."""
         begin, stop = self._begin(self.offset), self._end(self.offset, rows)
-        whole = self.offset + rows <= self.window or (rows == 1 and begin == self.offset + 1 - self.window)
+        whole = rows == 1 or self.offset + rows <= self.window
         if whole and stop == self.offset + rows and not return_array:
             return None if rows == 1 else "causal"
         columns, first = stop - begin, mx.array(self.offset - begin)
@@ -93,7 +90,7 @@ class WindowCache:
 
     def _begin(self, position: int) -> int:
         """The first position that a call reads whose first row stands at this one."""
-        return max(0, position + 1 - self.window) // ALIGNED * ALIGNED
+        return max(0, position + 1 - self.window)
 
     def _end(self, position: int, rows: int) -> int:
         """Behind the last position that a call reads; with a bucket, calls of several rows see whole buckets."""
